@@ -1,0 +1,217 @@
+// aclnn-client: CANN operators on a remote aclnn-server, from C.
+//
+// Two phases, as in CANN: aclnn_get_workspace_size checks the arguments and gives a plan with an executor,
+// aclnn_execute runs it on tensors. aclnn_call does both in one round trip. A client may be used by several
+// threads at once; plans and streams by one at a time. Calls block until they end, their timeout passes or
+// aclnn_cancel is called. Failures are ACLNN_FAILED with an aclnn_error; nothing is printed, nothing aborts.
+#ifndef ACLNN_CLIENT_H
+#define ACLNN_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct aclnn_client aclnn_client;
+typedef struct aclnn_plan aclnn_plan;
+typedef struct aclnn_stream aclnn_stream;
+
+#define ACLNN_RANK_MAX 8
+#define ACLNN_TENSORS_MAX 16
+
+typedef enum aclnn_result { ACLNN_OK = 0, ACLNN_FAILED = -1 } aclnn_result;
+
+// Numbers are those of the contract (proto/aclnn/v1).
+typedef enum aclnn_data_type {
+  ACLNN_UNSPECIFIED = 0,
+  ACLNN_FLOAT = 1,
+  ACLNN_FLOAT16 = 2,
+  ACLNN_BF16 = 3,
+  ACLNN_INT32 = 4,
+  ACLNN_INT64 = 5,
+  ACLNN_INT8 = 6,
+  ACLNN_UINT8 = 7,
+  ACLNN_INT16 = 8,
+  ACLNN_UINT16 = 9,
+  ACLNN_UINT32 = 10,
+  ACLNN_UINT64 = 11,
+  ACLNN_DOUBLE = 12,
+  ACLNN_BOOL = 13,
+} aclnn_data_type;
+
+typedef enum aclnn_target { ACLNN_TARGET_AUTO = 1, ACLNN_TARGET_CPU = 2, ACLNN_TARGET_NPU = 3 } aclnn_target;
+typedef enum aclnn_numerics {
+  ACLNN_NUMERICS_DEVICE = 1,
+  ACLNN_NUMERICS_DETERMINISTIC = 2,
+  ACLNN_NUMERICS_EXACT = 3,
+} aclnn_numerics;
+
+// What went wrong. aclnn_status is CANN's number (161001, 161002, ...) or 0; code is gRPC's status code.
+typedef struct aclnn_error {
+  int code;
+  int aclnn_status;
+  char reason[64];    // "ACLNN_ERR_PARAM_INVALID", "QUEUE_FULL", ...; "" if the transport failed
+  char parameter[64]; // the parameter to blame, or ""
+  char message[513];
+  int64_t retry_after_ms; // advice of the server, 0 for none
+} aclnn_error;
+
+typedef struct aclnn_client_options {
+  const char *target_address; // "127.0.0.1:50051" or "unix:/run/aclnn.sock"
+  aclnn_target target;        // 0: AUTO
+  aclnn_numerics numerics;    // 0: DEVICE
+  int64_t timeout_ms;         // for each call; 0: none
+  int64_t max_chunk_bytes;    // for both ways; 0: 1 MiB
+} aclnn_client_options;
+
+// A tensor argument: what it looks like and, for phase 2, where its storage lies.
+typedef struct aclnn_tensor {
+  const char *name; // CANN's parameter name, such as "gradOutput"
+  bool output;
+  aclnn_data_type data_type; // UNSPECIFIED and rank 0 on an output: the operator infers it
+  size_t rank;
+  int64_t shape[ACLNN_RANK_MAX];
+  bool has_strides; // else contiguous
+  int64_t strides[ACLNN_RANK_MAX];
+  int64_t storage_offset;
+  int64_t storage_elements; // 0: just what the view spans
+  void *data; // the storage. An input's is only read. An output's with NULL is allocated by the library
+              // (aclnn_free). An input of which only the shape is read needs none.
+  size_t data_bytes; // room at data; set to the storage's size for an allocated output
+} aclnn_tensor;
+
+typedef struct aclnn_attribute {
+  const char *name;
+  enum { ACLNN_INT_ARRAY, ACLNN_INTEGER, ACLNN_REAL, ACLNN_BOOLEAN, ACLNN_TEXT } kind;
+  const int64_t *values; // INT_ARRAY
+  size_t value_count;
+  int64_t integer; // INTEGER, BOOLEAN
+  double real;
+  const char *text;
+} aclnn_attribute;
+
+typedef struct aclnn_call_arguments {
+  const char *operator_name; // "aclnnAdaptiveMaxPool2dBackward"
+  aclnn_tensor *tensors;     // inputs and outputs in any order
+  size_t tensor_count;
+  const aclnn_attribute *attributes;
+  size_t attribute_count;
+} aclnn_call_arguments;
+
+// What the server says of a finished job.
+typedef struct aclnn_summary {
+  aclnn_target target;
+  aclnn_numerics numerics;
+  int attempts;
+  uint64_t workspace_size;
+  int64_t queue_ns, upload_ns, compute_ns, download_ns;
+  int64_t bytes_sent, bytes_received; // tensor bytes as they travelled
+} aclnn_summary;
+
+// Connects lazily: a server that isn't there shows at the first call. The client is freed by
+// aclnn_client_close.
+aclnn_result aclnn_client_open(const aclnn_client_options *options, aclnn_client **client,
+                               aclnn_error *error);
+void aclnn_client_close(aclnn_client *client);
+
+// Ends all calls that the client has under way, from any thread; they fail with code CANCELLED.
+void aclnn_cancel(aclnn_client *client);
+
+// Phase 1. ttl_ms 0: the server's default. On success the outputs that were left to the operator are filled
+// in (data_type, rank, shape) in arguments->tensors.
+aclnn_result aclnn_get_workspace_size(aclnn_client *client, const aclnn_call_arguments *arguments,
+                                      bool repeatable, int64_t ttl_ms, aclnn_plan **plan, aclnn_error *error);
+uint64_t aclnn_plan_workspace_size(const aclnn_plan *plan);
+aclnn_target aclnn_plan_target(const aclnn_plan *plan);
+// The handle, for another process; valid as long as the plan.
+const void *aclnn_plan_executor(const aclnn_plan *plan, size_t *bytes);
+// Bytes of the storage of the tensor of that name, and whether it travels; -1 if there is none.
+int64_t aclnn_plan_storage_bytes(const aclnn_plan *plan, const char *name, bool *transferred);
+
+// Phase 2: sends the inputs' storages and fills the outputs'. `tensors` are those of phase 1 (matched by
+// name). On failure the contents of the outputs are undefined. A plan that the server no longer knows
+// (EXECUTOR_EXPIRED, EXECUTOR_INVALID) is planned anew once.
+aclnn_result aclnn_execute(aclnn_client *client, aclnn_plan *plan, aclnn_tensor *tensors, size_t tensor_count,
+                           aclnn_summary *summary, aclnn_error *error);
+
+// Gives the executor back to the server and frees the plan. With client NULL only the latter.
+aclnn_result aclnn_destroy(aclnn_client *client, aclnn_plan *plan, aclnn_error *error);
+
+// Both phases in one round trip, nothing kept on the server. summary may be NULL.
+aclnn_result aclnn_call(aclnn_client *client, const aclnn_call_arguments *arguments, aclnn_summary *summary,
+                        aclnn_error *error);
+
+// Several jobs on one call, run in order. Submit sends a job's inputs and may block while the server isn't
+// ready for more; it reads results that arrive meanwhile. Wait returns when the oldest job that wasn't waited
+// for has its outputs. The tensors (copied) and their data must stay valid until then. After a failure every
+// later call fails too.
+aclnn_result aclnn_stream_open(aclnn_client *client, aclnn_stream **stream, aclnn_error *error);
+aclnn_result aclnn_stream_submit(aclnn_stream *stream, aclnn_plan *plan, aclnn_tensor *tensors,
+                                 size_t tensor_count, aclnn_error *error);
+aclnn_result aclnn_stream_wait(aclnn_stream *stream, aclnn_summary *summary, aclnn_error *error);
+// Ends the stream; cancels what was not waited for.
+void aclnn_stream_close(aclnn_stream *stream);
+
+// Memory that the library allocated for outputs.
+void aclnn_free(void *data);
+
+// ---- What the server says of itself
+
+#define ACLNN_INFO_DEVICES_MAX 16
+typedef struct aclnn_server_info {
+  char server_version[64];
+  int contract_revision;
+  char cpu_path[32];
+  int64_t max_chunk_bytes, max_message_bytes, memory_budget_bytes, max_executors, default_ttl_ms, max_ttl_ms;
+  char codecs[128]; // comma-separated
+  struct {
+    aclnn_target target;
+    bool available;
+    size_t device_count;
+    struct {
+      char name[64];
+      bool healthy;
+      char detail[256];
+    } devices[ACLNN_INFO_DEVICES_MAX];
+  } targets[4];
+  size_t target_count;
+} aclnn_server_info;
+aclnn_result aclnn_get_server_info(aclnn_client *client, aclnn_server_info *info, aclnn_error *error);
+
+typedef struct aclnn_parameter_info {
+  char name[96];
+  char kind[16]; // "tensor", "int_array", "integer", "real", "boolean", "text"
+  bool output;
+  bool optional;
+  bool shape_only;
+  char data_types[160]; // comma-separated
+  char ranks[32];
+} aclnn_parameter_info;
+typedef struct aclnn_operator_info {
+  char name[96];
+  aclnn_parameter_info parameters[ACLNN_TENSORS_MAX];
+  size_t parameter_count;
+  bool pure;
+  char targets[32];
+} aclnn_operator_info;
+// *operators is freed by aclnn_free.
+aclnn_result aclnn_list_operators(aclnn_client *client, aclnn_operator_info **operators, size_t *count,
+                                  aclnn_error *error);
+
+// grpc.health.v1: *serving for the service of that name ("" = the server).
+aclnn_result aclnn_check_health(aclnn_client *client, const char *service, bool *serving, aclnn_error *error);
+
+// "float32", ... and back; "fp32", "fp16", "bf16" are understood too.
+const char *aclnn_data_type_name(aclnn_data_type data_type);
+aclnn_data_type aclnn_data_type_from_name(const char *name);
+size_t aclnn_data_type_bytes(aclnn_data_type data_type);
+const char *aclnn_code_name(int code); // "INVALID_ARGUMENT", ...
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,29 @@
+// The two 16-bit float types, converted exactly: round to nearest, ties to even, denormals kept, overflow to
+// infinity; a NaN stays a (quiet) NaN. Pure functions of bits, usable from any thread.
+#ifndef ACLNN_KERNELS_HALF_H
+#define ACLNN_KERNELS_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t float_to_bits(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static inline float float_from_bits(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static inline float bf16_to_float(uint16_t bits) {
+  return float_from_bits((uint32_t)bits << 16);
+}
+
+uint16_t bf16_from_float(float value);
+float fp16_to_float(uint16_t bits);
+uint16_t fp16_from_float(float value);
+
+#endif

@@ -1,0 +1,105 @@
+// Jobs: from a plan to its outputs.
+//
+// The dispatcher chooses the target in phase 1, gives each job its memory from the budget and the arena,
+// hands it to a backend and gives the memory back. It owns budget, arena and backends, which main made for
+// it. Functions may be called from any thread; a job is used by one owner at a time (the call that made it).
+// Each of the two waits of a job (for memory, for its end) is answered exactly once: at once through the
+// return value, or later through the callback, on any thread and never under a lock.
+#ifndef ACLNN_SERVER_DISPATCH_DISPATCHER_H
+#define ACLNN_SERVER_DISPATCH_DISPATCHER_H
+
+#include "kernels/operator.h"
+#include "kernels/status.h"
+#include "server/dispatch/backend.h"
+#include "server/memory/arena.h"
+#include "server/memory/budget.h"
+
+struct dispatcher;
+struct job;
+
+#define DISPATCHER_BACKENDS_MAX 4
+
+struct dispatcher_options {
+  struct budget *budget;                             // owned by the dispatcher after success
+  struct arena *arena;                               // likewise
+  struct backend *backends[DISPATCHER_BACKENDS_MAX]; // likewise
+  size_t backend_count;
+  int64_t (*clock_ns)(void *context); // steady
+  void *clock_context;
+};
+
+MUST_CHECK bool dispatcher_create(const struct dispatcher_options *options, struct dispatcher **dispatcher,
+                                  struct status *status);
+// No job may be left.
+void dispatcher_destroy(struct dispatcher *dispatcher);
+
+struct budget *dispatcher_budget(struct dispatcher *dispatcher);
+struct arena *dispatcher_arena(struct dispatcher *dispatcher);
+// NULL if there is none for the target.
+const struct backend *dispatcher_backend(const struct dispatcher *dispatcher, enum target target);
+
+// Phase 1's second half: chooses the target (AUTO: the rule stands here and nowhere else), asks the backend
+// for its workspace and refuses what can never run: TARGET_UNAVAILABLE, JOB_TOO_LARGE (metadata job_bytes,
+// limit_bytes). *plan is changed in place and stays the caller's. done is called exactly once, perhaps before
+// this returns.
+struct dispatch_plan_task {
+  struct plan *plan;
+  struct status status;
+  void (*done)(struct dispatch_plan_task *task, bool ok);
+  struct dispatcher *_dispatcher;
+  struct backend_plan_task _backend_task;
+};
+void dispatcher_plan(struct dispatcher *dispatcher, struct dispatch_plan_task *task);
+
+// Host bytes that a job of this plan reserves: transferred inputs, outputs and host workspace, each aligned.
+uint64_t plan_job_bytes(const struct plan *plan);
+
+enum job_progress { JOB_READY, JOB_WAITING, JOB_FAILED };
+
+struct job_callbacks {
+  void (*reserved)(void *context, bool ok); // answers job_reserve's JOB_WAITING
+  void (*finished)(void *context, bool ok); // answers job_submit's JOB_WAITING
+  void *context;
+};
+
+struct job_timing {
+  int64_t queue_ns, upload_ns, compute_ns;
+  int32_t attempts;
+  int64_t finished_ns; // steady: the end of the run
+};
+
+// A job for a dispatched plan (copied). Never fails but for memory (NULL).
+struct job *job_create(struct dispatcher *dispatcher, const struct plan *plan,
+                       const struct job_callbacks *callbacks);
+
+// Asks for the job's memory. JOB_FAILED: job_status says QUEUE_FULL (with retry advice) or INTERNAL; later
+// QUEUE_TIMEOUT through reserved(false).
+enum job_progress job_reserve(struct job *job);
+
+// Once reserved: where tensor number `index` of the request lies. NULL for one that isn't transferred.
+uint8_t *job_tensor_data(struct job *job, size_t index);
+const struct plan *job_plan(const struct job *job);
+
+// All inputs are in place: runs it. JOB_READY: it ended well already.
+enum job_progress job_submit(struct job *job);
+
+// Why the job failed; valid after a failure.
+const struct status *job_status(const struct job *job);
+void job_get_timing(const struct job *job, struct job_timing *timing);
+
+// The memory of the outputs outlives the job while somebody holds it: each slice on its way to the client
+// does.
+struct job_outputs;
+struct job_outputs *job_outputs_hold(struct job *job); // after a good end
+void job_outputs_release(struct job_outputs *outputs); // any thread
+
+// Gives the job up wherever it is: waiting, uploading, running. A pending wait is still answered, once, with
+// false (status CANCELLED) as soon as nothing uses the job's memory any more; without one, nothing more is
+// called.
+void job_cancel(struct job *job);
+
+// Frees the job and gives back what it still has, outputs only when their last hold is released. No wait may
+// be pending.
+void job_destroy(struct job *job);
+
+#endif

@@ -1,0 +1,51 @@
+// The memory of all tensors: one sealed memfd, mapped once, that worker processes can map too.
+//
+// Address space is reserved at the start, several times the budget, so that fragmentation can't refuse what
+// the budget granted. Memory is taken from the system in extents of 2 MiB multiples (fallocate, then
+// MADV_COLLAPSE), stays warm for reuse and goes back when it was idle for long (arena_trim). Any thread.
+#ifndef ACLNN_SERVER_MEMORY_ARENA_H
+#define ACLNN_SERVER_MEMORY_ARENA_H
+
+#include "kernels/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARENA_ALIGNMENT 64
+
+struct arena;
+
+struct arena_block {
+  uint8_t *data;      // ARENA_ALIGNMENT-aligned, contents undefined
+  size_t size;        // as asked for
+  uint64_t offset;    // within the memfd
+  uint64_t _reserved; // private: what the block takes up
+};
+
+struct arena_state {
+  uint64_t address_bytes;  // reserved address space
+  uint64_t resident_bytes; // taken from the system
+  uint64_t used_bytes;     // in blocks
+};
+
+// address_bytes is rounded up to 2 MiB. Fails with INTERNAL.
+MUST_CHECK bool arena_create(uint64_t address_bytes, struct arena **arena, struct status *status);
+void arena_destroy(struct arena *arena); // all blocks must have been freed
+
+// size > 0. Fails with INTERNAL when the system gives no memory or the address space is used up.
+MUST_CHECK bool arena_allocate(struct arena *arena, size_t size, struct arena_block *block,
+                               struct status *status);
+// Leaves *block empty; an empty block is fine.
+void arena_free(struct arena *arena, struct arena_block *block);
+
+// Gives extents back to the system that were not in use since before idle_since_ns.
+void arena_trim(struct arena *arena, int64_t now_ns, int64_t idle_ns);
+
+// The memfd: for worker processes. Close-on-exec, the arena's to close.
+int arena_descriptor(const struct arena *arena);
+uint64_t arena_address_bytes(const struct arena *arena);
+
+void arena_get_state(struct arena *arena, struct arena_state *state);
+
+#endif
