@@ -28,6 +28,8 @@ enum numerics {
 // "AUTO", "CPU", "NPU" / "DEVICE", "DETERMINISTIC", "EXACT".
 const char *target_name(enum target target);
 const char *numerics_name(enum numerics numerics);
+// "TENSOR", "INT_ARRAY", ...
+const char *parameter_kind_name(enum parameter_kind kind);
 
 // Values beyond these are counted but not kept; no operator takes as many.
 #define ARGUMENT_INT_ARRAY_MAX 8

@@ -51,6 +51,8 @@ struct plan {
   struct plan_tensor tensors[OPERATOR_PARAMETERS_MAX]; // in the request's order
   size_t tensor_count;
   uint64_t workspace_bytes; // on the host for a CPU plan
+  uint64_t work_elements;   // elements that a run looks at or writes, saturating: what a job's size is judged
+                            // by, since a view may be far larger than its storage
   bool empty;               // some tensor has no elements: never goes to a device
   _Alignas(16) unsigned char private_data[PLAN_PRIVATE_BYTES]; // the operator's own parameters
 };
@@ -78,8 +80,8 @@ struct operator{
   // All refusals that are the operator's own, on normalised arguments, in CANN's order.
   bool (*validate)(const struct operator_arguments *arguments, struct status *status);
 
-  // Fills plan->workspace_bytes and plan->private_data from plan->arguments for the CPU. Cannot refuse what
-  // validate let pass, except for sizes beyond what memory can address.
+  // Fills plan->workspace_bytes, work_elements and private_data from plan->arguments for the CPU. Cannot
+  // refuse what validate let pass, except for sizes beyond what memory can address.
   bool (*plan)(struct plan * plan, struct status * status);
 
   // Refuses input data that would be wrong on every target (an index outside its plane), naming the first in
