@@ -44,7 +44,7 @@ def tree_with(folder, path, text):
 
 
 def case_name(value):
-    return getattr(value, "__name__", value[:40])
+    return value.__name__ if callable(value) else value[:40]
 
 
 GOOD = [
