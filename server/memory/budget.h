@@ -5,6 +5,13 @@
 // bytes are the arena's. All functions may be called from any thread; decisions are told outside of the lock,
 // on the thread whose call brought them about. A request is the caller's and must stay where it is until
 // decided.
+//
+// Small requests may overtake the first in the queue while that doesn't fit, but not for ever: what overtakes
+// one and the same request is at most an eighth of the limit in all, then everything waits for it. So a giant
+// is granted at the latest when what was running, and an eighth of the limit more, has been given back.
+//
+// A callback may call every function here. What is granted by that is told when the callback has returned, so
+// that no chain of callbacks grows deep.
 #ifndef ACLNN_SERVER_MEMORY_BUDGET_H
 #define ACLNN_SERVER_MEMORY_BUDGET_H
 
@@ -37,6 +44,7 @@ struct budget_request {
   // private
   struct budget_request *_next, *_previous;
   int64_t _expires_ns;
+  enum budget_outcome _outcome;
   bool _waiting;
 };
 
