@@ -5,7 +5,7 @@
 #define ACLNN_PROTO_WIRE_ERROR_DETAILS_H
 
 #include "kernels/status.h"
-#include "proto/wire/messages.h"
+#include "proto/wire/wire_buffer.h"
 
 #include <stdint.h>
 

@@ -11,18 +11,14 @@
 #include "kernels/argument.h"
 #include "kernels/status.h"
 #include "proto/wire/execute_envelope.h"
+#include "proto/wire/wire_buffer.h"
 
-struct wire_buffer {
-  uint8_t *data;
-  size_t size;
-};
-
-void wire_buffer_free(struct wire_buffer *buffer); // accepts an empty one; leaves it empty
-
+// A longer one can't be one of ours: reading it is EXECUTOR_INVALID.
 #define WIRE_HANDLE_BYTES_MAX 8192
 #define WIRE_TENSORS_MAX REQUEST_ARGUMENTS_MAX
 
-// A set of codecs: bit 1 << enum codec.
+// A set of codecs: bit 1 << enum codec. Where a set is what a peer accepts, reading adds CODEC_NONE: it is
+// always implied.
 typedef uint32_t codec_set;
 
 struct wire_handle {
@@ -175,9 +171,13 @@ struct operator_info {
   uint32_t targets; // bit 1 << enum target
 };
 
+// Far more than there are; bounds what a reply can make a client allocate.
+#define WIRE_OPERATORS_MAX 1024
+
 MUST_CHECK bool wire_write_operator_list(const struct operator_info *operators, size_t count,
                                          struct wire_buffer *out, struct status *status);
-// *operators is malloc'ed; the caller frees it.
+// *operators is malloc'ed; the caller frees it. Operators with more than REQUEST_ARGUMENTS_MAX parameters,
+// which can't be called from here, are left out.
 MUST_CHECK bool wire_read_operator_list(const uint8_t *data, size_t size, struct operator_info **operators,
                                         size_t *count, struct status *status);
 

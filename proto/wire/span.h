@@ -25,6 +25,9 @@ struct span_cursor {
   size_t total;
 };
 
+// No message of the contract has groups; whoever sends them as hints has no use for more.
+#define SPAN_GROUP_DEPTH_MAX 16
+
 enum wire_type {
   WIRE_TYPE_VARINT = 0,
   WIRE_TYPE_FIXED64 = 1,
@@ -45,7 +48,10 @@ SPAN_MUST_CHECK bool span_read_varint(struct span_cursor *cursor, uint64_t *valu
 SPAN_MUST_CHECK bool span_read_tag(struct span_cursor *cursor, uint32_t *field, enum wire_type *type);
 SPAN_MUST_CHECK bool span_read_bytes(struct span_cursor *cursor, void *destination, size_t size);
 SPAN_MUST_CHECK bool span_skip(struct span_cursor *cursor, size_t size);
-// Skips the value of a field whose tag was read; groups are skipped as a whole, to a limited depth.
+// The next `size` bytes as a cursor of their own that ends after them; *cursor goes on behind them.
+SPAN_MUST_CHECK bool span_take(struct span_cursor *cursor, size_t size, struct span_cursor *part);
+// Skips the value of a field whose tag was read; groups are skipped as a whole, nested at most
+// SPAN_GROUP_DEPTH_MAX deep.
 SPAN_MUST_CHECK bool span_skip_value(struct span_cursor *cursor, uint32_t field, enum wire_type type);
 
 #endif
