@@ -1,6 +1,6 @@
 #include "kernels/half.h"
 
-uint16_t bf16_from_float(float value) {
+static inline uint16_t round_to_bf16(float value) {
   uint32_t bits = float_to_bits(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) {
     return (uint16_t)((bits >> 16) | 0x0040u);
@@ -25,7 +25,7 @@ float fp16_to_float(uint16_t bits) {
   return float_from_bits(sign | ((magnitude << 13) + ((127u - 15u) << 23)));
 }
 
-uint16_t fp16_from_float(float value) {
+static inline uint16_t round_to_fp16(float value) {
   uint32_t bits = float_to_bits(value);
   uint16_t sign = (uint16_t)((bits >> 16) & 0x8000u);
   uint32_t magnitude = bits & 0x7fffffffu;
@@ -42,4 +42,24 @@ uint16_t fp16_from_float(float value) {
   }
   uint32_t rounding = 0x0fffu + ((magnitude >> 13) & 1u);
   return (uint16_t)(sign | ((magnitude + rounding - ((127u - 15u) << 23)) >> 13));
+}
+
+uint16_t bf16_from_float(float value) {
+  return round_to_bf16(value);
+}
+
+uint16_t fp16_from_float(float value) {
+  return round_to_fp16(value);
+}
+
+void bf16_from_floats(uint16_t *to, const float *from, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    to[i] = round_to_bf16(from[i]);
+  }
+}
+
+void fp16_from_floats(uint16_t *to, const float *from, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    to[i] = round_to_fp16(from[i]);
+  }
 }

@@ -3,6 +3,7 @@
 #ifndef ACLNN_KERNELS_HALF_H
 #define ACLNN_KERNELS_HALF_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -25,5 +26,9 @@ static inline float bf16_to_float(uint16_t bits) {
 uint16_t bf16_from_float(float value);
 float fp16_to_float(uint16_t bits);
 uint16_t fp16_from_float(float value);
+
+// `count` values at once.
+void bf16_from_floats(uint16_t *to, const float *from, size_t count);
+void fp16_from_floats(uint16_t *to, const float *from, size_t count);
 
 #endif

@@ -1,15 +1,21 @@
+#include "kernels/adaptive_max_pool2d/adaptive_max_pool2d.h"
+#include "kernels/adaptive_max_pool2d_backward/adaptive_max_pool2d_backward.h"
 #include "kernels/operator.h"
 
+#include <assert.h>
 #include <string.h>
 
-// Ends with NULL.
-static const struct operator* const operators[] = {NULL};
+static const struct operator* const operators[] = {
+    &adaptive_max_pool2d,
+    &adaptive_max_pool2d_backward,
+};
 
 size_t operator_count(void) {
-  return sizeof operators / sizeof operators[0] - 1;
+  return sizeof operators / sizeof operators[0];
 }
 
 const struct operator* operator_at(size_t position) {
+  assert(position < operator_count());
   return operators[position];
 }
 

@@ -85,6 +85,12 @@ bool tensor_desc_is_unspecified(const struct tensor_desc *desc) {
          desc->stride_count == 0 && desc->storage_offset == 0 && desc->storage_elements == 0;
 }
 
+struct tensor_desc tensor_desc_like(const struct tensor_desc *desc) {
+  struct tensor_desc like = {.data_type = desc->data_type, .format = desc->format, .rank = desc->rank};
+  memcpy(like.shape, desc->shape, sizeof like.shape);
+  return like;
+}
+
 static bool check_data_type(const struct tensor_desc *desc, const char *name, struct status *status) {
   if (desc->data_type == DATA_TYPE_UNSPECIFIED) {
     return status_fail(status, REASON_ACLNN_ERR_PARAM_INVALID, name, "%s has no data type", name);

@@ -94,6 +94,9 @@ int32_t format_to_cann(enum format format);
 // True for an output that its operator is to infer: no data type, no shape, nothing else given.
 bool tensor_desc_is_unspecified(const struct tensor_desc *desc);
 
+// A fresh contiguous tensor of the same type, format and shape. *desc may come from outside.
+struct tensor_desc tensor_desc_like(const struct tensor_desc *desc);
+
 // Checks everything about *desc that no operator needs to know and fills in what was left out: the type has
 // whole bytes, format (ND if unspecified; NHWC is refused), rank at most TENSOR_RANK_MAX, no negative dim,
 // strides as many as dims and not negative (computed if absent; those of dims of size 1 are replaced by the
