@@ -69,6 +69,7 @@ enum session_hold_outcome { SESSION_HELD, SESSION_FOREIGN, SESSION_REFUSED };
 struct session_foreign {
   uint8_t request[SESSION_HANDLE_BYTES_MAX];
   size_t request_bytes;
+  enum target target; // chosen in phase 1: the new plan must be for the same
 };
 MUST_CHECK enum session_hold_outcome session_hold(struct session_table *table, const uint8_t *handle,
                                                   size_t handle_bytes, const char *identity,
@@ -76,7 +77,8 @@ MUST_CHECK enum session_hold_outcome session_hold(struct session_table *table, c
                                                   struct status *status);
 
 // Puts a foreign handle's executor into the table, planned anew, remembered until the handle expires, and
-// holds it. If another call adopted it meanwhile, that one is held (by the same rules as session_hold).
+// holds it. If another call adopted it meanwhile, that one is held (by the same rules as session_hold). A
+// plan for another target than the handle's, or that needs more workspace, is refused: EXECUTOR_EXPIRED.
 MUST_CHECK bool session_adopt(struct session_table *table, const uint8_t *handle, size_t handle_bytes,
                               const char *identity, const struct plan *plan, struct executor **executor,
                               struct status *status);
