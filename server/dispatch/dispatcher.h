@@ -46,8 +46,12 @@ struct dispatch_plan_task {
   struct plan *plan;
   struct status status;
   void (*done)(struct dispatch_plan_task *task, bool ok);
+  // private
   struct dispatcher *_dispatcher;
   struct backend_plan_task _backend_task;
+  bool _automatic; // the target is ours to choose: another may follow
+  enum numerics _numerics;
+  uint64_t _workspace_bytes;
 };
 void dispatcher_plan(struct dispatcher *dispatcher, struct dispatch_plan_task *task);
 
@@ -94,8 +98,9 @@ struct job_outputs *job_outputs_hold(struct job *job); // after a good end
 void job_outputs_release(struct job_outputs *outputs); // any thread
 
 // Gives the job up wherever it is: waiting, uploading, running. A pending wait is still answered, once, with
-// false (status CANCELLED) as soon as nothing uses the job's memory any more; without one, nothing more is
-// called.
+// false (status CANCELLED) as soon as nothing uses the job's memory any more, perhaps before this returns;
+// without one, nothing more is called. An answer that was on its way already stays what it is. Memory of a
+// job that is uploading stays until job_destroy: somebody may be writing to it.
 void job_cancel(struct job *job);
 
 // Frees the job and gives back what it still has, outputs only when their last hold is released. No wait may
