@@ -168,7 +168,8 @@ static void point_storages(struct job *job, const struct layout *layout) {
     const struct plan_tensor *tensor = &job->plan.tensors[i];
     uint8_t *block = tensor->direction == DIRECTION_INPUT ? job->inputs.data : job->outputs->block.data;
     if (tensor->transferred) {
-      run->storages[tensor->parameter] = tensor->storage_bytes > 0 ? block + layout->offsets[i] : (uint8_t *)no_bytes;
+      run->storages[tensor->parameter] =
+          tensor->storage_bytes > 0 ? block + layout->offsets[i] : (uint8_t *)no_bytes;
     }
   }
   if (layout->input_bytes > layout->workspace_offset) {
