@@ -4,6 +4,14 @@
 // aclnn_execute runs it on tensors. aclnn_call does both in one round trip. A client may be used by several
 // threads at once; plans and streams by one at a time. Calls block until they end, their timeout passes or
 // aclnn_cancel is called. Failures are ACLNN_FAILED with an aclnn_error; nothing is printed, nothing aborts.
+// The pointer to the error may be NULL everywhere.
+//
+// Tensors are sent out of the caller's memory without a copy. A call therefore returns, also when it failed,
+// only after the transport has let go of that memory: at once as a rule; if the server's machine has stopped
+// taking bytes, when TCP gives the connection up (ACLNN_CONNECTION_TIMEOUT_MS at the latest).
+//
+// fork is not supported while a client is open: a child process must not touch a client of its parent's, only
+// exec or open its own.
 #ifndef ACLNN_CLIENT_H
 #define ACLNN_CLIENT_H
 
@@ -21,6 +29,8 @@ typedef struct aclnn_stream aclnn_stream;
 
 #define ACLNN_RANK_MAX 8
 #define ACLNN_TENSORS_MAX 16
+// How long a connection may leave sent bytes unacknowledged before it counts as lost.
+#define ACLNN_CONNECTION_TIMEOUT_MS 20000
 
 typedef enum aclnn_result { ACLNN_OK = 0, ACLNN_FAILED = -1 } aclnn_result;
 
@@ -59,12 +69,22 @@ typedef struct aclnn_error {
   int64_t retry_after_ms; // advice of the server, 0 for none
 } aclnn_error;
 
+// How far the tensors of a job have travelled. Called on the thread that makes the call, after each message;
+// it must not use the client. received_total is 0 as long as the outputs' sizes aren't known.
+typedef void aclnn_progress(void *context, int64_t sent, int64_t sent_total, int64_t received,
+                            int64_t received_total);
+
 typedef struct aclnn_client_options {
   const char *target_address; // "127.0.0.1:50051" or "unix:/run/aclnn.sock"
   aclnn_target target;        // 0: AUTO
   aclnn_numerics numerics;    // 0: DEVICE
-  int64_t timeout_ms;         // for each call; 0: none
-  int64_t max_chunk_bytes;    // for both ways; 0: 1 MiB
+  int64_t timeout_ms;         // for each call, retries included; of a stream: submit and wait each; 0: none
+  int64_t max_chunk_bytes;    // for both ways, 4 KiB to 4 MiB - 64 KiB; 0: 1 MiB
+  int retries; // how often a call is tried again when the server can't be reached or asks to come back later
+               // (never after other failures, never in streams); 0: 2 times, negative: not at all
+  bool accept_lz4;          // lets the server compress outputs: pays on links slower than some 5 Gbit/s
+  aclnn_progress *progress; // or NULL
+  void *progress_context;
 } aclnn_client_options;
 
 // A tensor argument: what it looks like and, for phase 2, where its storage lies.
@@ -80,7 +100,7 @@ typedef struct aclnn_tensor {
   int64_t storage_elements; // 0: just what the view spans
   void *data; // the storage. An input's is only read. An output's with NULL is allocated by the library
               // (aclnn_free). An input of which only the shape is read needs none.
-  size_t data_bytes; // room at data; set to the storage's size for an allocated output
+  size_t data_bytes; // bytes at data, at least the storage's; set to that for an allocated output
 } aclnn_tensor;
 
 typedef struct aclnn_attribute {
@@ -117,7 +137,7 @@ aclnn_result aclnn_client_open(const aclnn_client_options *options, aclnn_client
                                aclnn_error *error);
 void aclnn_client_close(aclnn_client *client);
 
-// Ends all calls that the client has under way, from any thread; they fail with code CANCELLED.
+// Ends all calls and streams that the client has under way, from any thread; they fail with code CANCELLED.
 void aclnn_cancel(aclnn_client *client);
 
 // Phase 1. ttl_ms 0: the server's default. On success the outputs that were left to the operator are filled
@@ -126,18 +146,21 @@ aclnn_result aclnn_get_workspace_size(aclnn_client *client, const aclnn_call_arg
                                       bool repeatable, int64_t ttl_ms, aclnn_plan **plan, aclnn_error *error);
 uint64_t aclnn_plan_workspace_size(const aclnn_plan *plan);
 aclnn_target aclnn_plan_target(const aclnn_plan *plan);
+aclnn_numerics aclnn_plan_numerics(const aclnn_plan *plan);
 // The handle, for another process; valid as long as the plan.
 const void *aclnn_plan_executor(const aclnn_plan *plan, size_t *bytes);
 // Bytes of the storage of the tensor of that name, and whether it travels; -1 if there is none.
 int64_t aclnn_plan_storage_bytes(const aclnn_plan *plan, const char *name, bool *transferred);
 
-// Phase 2: sends the inputs' storages and fills the outputs'. `tensors` are those of phase 1 (matched by
-// name). On failure the contents of the outputs are undefined. A plan that the server no longer knows
-// (EXECUTOR_EXPIRED, EXECUTOR_INVALID) is planned anew once.
+// Phase 2: sends the inputs' storages and fills the outputs'. `tensors` are those of phase 1, matched by
+// name; only their data count, the shapes are the plan's. On failure the contents of the outputs are
+// undefined and none is allocated. A plan that the server no longer knows (EXECUTOR_EXPIRED,
+// EXECUTOR_INVALID) is planned anew once.
 aclnn_result aclnn_execute(aclnn_client *client, aclnn_plan *plan, aclnn_tensor *tensors, size_t tensor_count,
                            aclnn_summary *summary, aclnn_error *error);
 
-// Gives the executor back to the server and frees the plan. With client NULL only the latter.
+// Gives the executor back to the server (unless it was consumed) and frees the plan, the latter in any case.
+// With client NULL only the latter.
 aclnn_result aclnn_destroy(aclnn_client *client, aclnn_plan *plan, aclnn_error *error);
 
 // Both phases in one round trip, nothing kept on the server. summary may be NULL.
@@ -146,8 +169,9 @@ aclnn_result aclnn_call(aclnn_client *client, const aclnn_call_arguments *argume
 
 // Several jobs on one call, run in order. Submit sends a job's inputs and may block while the server isn't
 // ready for more; it reads results that arrive meanwhile. Wait returns when the oldest job that wasn't waited
-// for has its outputs. The tensors (copied) and their data must stay valid until then. After a failure every
-// later call fails too.
+// for has its outputs. The plan, the tensors and their data must stay valid until then. A job's failure ends
+// the stream: results of earlier jobs can still be waited for, all else fails with the same error. Nothing is
+// tried again or planned anew here.
 aclnn_result aclnn_stream_open(aclnn_client *client, aclnn_stream **stream, aclnn_error *error);
 aclnn_result aclnn_stream_submit(aclnn_stream *stream, aclnn_plan *plan, aclnn_tensor *tensors,
                                  size_t tensor_count, aclnn_error *error);
@@ -166,10 +190,13 @@ typedef struct aclnn_server_info {
   int contract_revision;
   char cpu_path[32];
   int64_t max_chunk_bytes, max_message_bytes, memory_budget_bytes, max_executors, default_ttl_ms, max_ttl_ms;
-  char codecs[128]; // comma-separated
+  int64_t max_queue, max_queue_time_ms, idle_timeout_ms;
+  char codecs[128];    // comma-separated
+  char features[1056]; // comma-separated
   struct {
     aclnn_target target;
     bool available;
+    char numerics[64]; // those that it gives, comma-separated
     size_t device_count;
     struct {
       char name[64];
@@ -208,7 +235,9 @@ aclnn_result aclnn_check_health(aclnn_client *client, const char *service, bool 
 const char *aclnn_data_type_name(aclnn_data_type data_type);
 aclnn_data_type aclnn_data_type_from_name(const char *name);
 size_t aclnn_data_type_bytes(aclnn_data_type data_type);
-const char *aclnn_code_name(int code); // "INVALID_ARGUMENT", ...
+const char *aclnn_target_name(aclnn_target target);       // "AUTO", "CPU", "NPU"
+const char *aclnn_numerics_name(aclnn_numerics numerics); // "DEVICE", "DETERMINISTIC", "EXACT"
+const char *aclnn_code_name(int code);                    // "INVALID_ARGUMENT", ...
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,40 @@
+#include "client/c/lease.h"
+
+#include <assert.h>
+
+void lease_init(struct lease *lease) {
+  pthread_mutex_init(&lease->_lock, NULL);
+  pthread_cond_init(&lease->_returned, NULL);
+  lease->_count = 0;
+}
+
+void lease_destroy(struct lease *lease) {
+  assert(lease->_count == 0);
+  pthread_cond_destroy(&lease->_returned);
+  pthread_mutex_destroy(&lease->_lock);
+}
+
+void lease_take(struct lease *lease) {
+  pthread_mutex_lock(&lease->_lock);
+  lease->_count++;
+  pthread_mutex_unlock(&lease->_lock);
+}
+
+void lease_return(struct lease *lease) {
+  pthread_mutex_lock(&lease->_lock);
+  assert(lease->_count > 0);
+  lease->_count--;
+  if (lease->_count == 0) {
+    // Signalled under the lock: the waiter destroys the lease as soon as it gets it.
+    pthread_cond_signal(&lease->_returned);
+  }
+  pthread_mutex_unlock(&lease->_lock);
+}
+
+void lease_wait(struct lease *lease) {
+  pthread_mutex_lock(&lease->_lock);
+  while (lease->_count > 0) {
+    pthread_cond_wait(&lease->_returned, &lease->_lock);
+  }
+  pthread_mutex_unlock(&lease->_lock);
+}

@@ -1,0 +1,230 @@
+#include "client/c/stream.h"
+
+#include "client/c/error.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+// How long a well-ended stream waits for the server's status before it cancels: the results are there
+// already.
+#define CLOSE_PATIENCE_NS 1000000000LL
+
+static_assert(CHANNEL_PARTS_MAX >= JOB_PARTS_MAX, "a job's message fits into one of the channel's");
+
+struct stream_job {
+  struct job *job;
+  struct stream_job *next, *prev;
+};
+
+struct aclnn_stream {
+  aclnn_client *client;
+  struct channel_call *call; // NULL once the stream has failed
+  struct stream_job *jobs;   // in order; those before `receiving` are done
+  bool sending;              // a message is on its way to gRPC
+  bool sent_last;
+  aclnn_error failure; // code 0: none
+};
+
+bool stream_open(aclnn_client *client, const struct call_scope *scope, bool ends_at_deadline,
+                 aclnn_stream **stream, aclnn_error *error) {
+  aclnn_stream *opened = calloc(1, sizeof *opened);
+  if (opened == NULL) {
+    return error_fail(error, REASON_INTERNAL, NULL, "no memory for a stream");
+  }
+  opened->client = client;
+  if (!channel_call_open(client->channel, scope, SERVICE_METHOD("Execute"), ends_at_deadline, &opened->call,
+                         error)) {
+    free(opened);
+    return false;
+  }
+  *stream = opened;
+  return true;
+}
+
+aclnn_client *stream_client(const aclnn_stream *stream) {
+  return stream->client;
+}
+
+static void free_job(aclnn_stream *stream, struct stream_job *entry, bool deliver, aclnn_summary *summary) {
+  DL_DELETE(stream->jobs, entry);
+  job_finish(entry->job, deliver, summary);
+  free(entry->job);
+  free(entry);
+}
+
+// Ends the stream: the failure is kept for all later calls, jobs that aren't done are released.
+static bool fail(aclnn_stream *stream, aclnn_error *error) {
+  stream->failure = *error;
+  channel_call_close(stream->call);
+  stream->call = NULL;
+  struct stream_job *entry, *next;
+  DL_FOREACH_SAFE(stream->jobs, entry, next) {
+    if (!job_is_done(entry->job)) {
+      free_job(stream, entry, false, NULL);
+    }
+  }
+  return false;
+}
+
+static struct job *first_undone(aclnn_stream *stream) {
+  struct stream_job *entry;
+  DL_FOREACH(stream->jobs, entry) {
+    if (!job_is_done(entry->job)) {
+      return entry->job;
+    }
+  }
+  return NULL;
+}
+
+static void report_progress(const aclnn_stream *stream, const struct job *job) {
+  const aclnn_client_options *options = &stream->client->options;
+  if (options->progress != NULL) {
+    int64_t sent, sent_total, received, received_total;
+    job_progress(job, &sent, &sent_total, &received, &received_total);
+    options->progress(options->progress_context, sent, sent_total, received, received_total);
+  }
+}
+
+static bool receive(aclnn_stream *stream, aclnn_error *error) {
+  size_t span_count;
+  const struct span *spans = channel_call_message(stream->call, &span_count);
+  struct job *job = first_undone(stream);
+  struct status status;
+  if (job == NULL) {
+    (void)error_fail(error, REASON_INTERNAL, NULL, "the server sent a result that no job waits for");
+    return fail(stream, error);
+  }
+  if (!job_receive(job, spans, span_count, &status)) {
+    (void)error_from_status(error, &status);
+    return fail(stream, error);
+  }
+  report_progress(stream, job);
+  channel_call_read_on(stream->call);
+  return true;
+}
+
+static bool ended(aclnn_stream *stream, aclnn_error *error) {
+  if (channel_call_result(stream->call, error)) {
+    (void)error_fail(error, REASON_INTERNAL, NULL, "the server ended the stream before its jobs");
+  }
+  return fail(stream, error);
+}
+
+// Waits for one event and does what it asks for.
+static bool step(aclnn_stream *stream, const struct call_scope *scope, aclnn_error *error) {
+  switch (channel_call_next(stream->call, scope->deadline_ns)) {
+  case CHANNEL_SENT:
+    stream->sending = false;
+    return true;
+  case CHANNEL_RECEIVED:
+    return receive(stream, error);
+  case CHANNEL_TIMED_OUT:
+    (void)channel_fail_timed_out(scope, error);
+    return fail(stream, error);
+  case CHANNEL_ENDED:
+    break;
+  }
+  return ended(stream, error);
+}
+
+static void send_message(aclnn_stream *stream, struct job *job, const struct job_message *message,
+                         bool last) {
+  struct channel_part parts[JOB_PARTS_MAX];
+  for (size_t i = 0; i < message->part_count; i++) {
+    const struct message_part *part = &message->parts[i];
+    parts[i] = (struct channel_part){part->data, part->size, part->is_tensor ? &job->lease : NULL};
+  }
+  channel_call_send(stream->call, parts, message->part_count, last);
+  stream->sending = true;
+  stream->sent_last = last;
+  report_progress(stream, job);
+}
+
+static bool refuse(aclnn_stream *stream, struct job *job, aclnn_error *error) {
+  job_finish(job, false, NULL);
+  free(job);
+  *error = stream->failure;
+  return false;
+}
+
+static bool append(aclnn_stream *stream, struct job *job, aclnn_error *error) {
+  struct stream_job *entry = calloc(1, sizeof *entry);
+  if (entry == NULL) {
+    job_finish(job, false, NULL);
+    free(job);
+    return error_fail(error, REASON_INTERNAL, NULL, "no memory for a job");
+  }
+  entry->job = job;
+  DL_APPEND(stream->jobs, entry);
+  return true;
+}
+
+bool stream_submit(aclnn_stream *stream, struct job *job, bool last, const struct call_scope *scope,
+                   aclnn_error *error) {
+  assert(!stream->sent_last);
+  if (stream->call == NULL) {
+    return refuse(stream, job, error);
+  }
+  if (!append(stream, job, error)) {
+    return false;
+  }
+  struct job_message message;
+  while (!job_is_sent(job)) {
+    if (!stream->sending && job_next_message(job, &message)) {
+      send_message(stream, job, &message, last && job_is_sent(job));
+    } else if (!step(stream, scope, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool stream_wait(aclnn_stream *stream, const struct call_scope *scope, aclnn_summary *summary,
+                 aclnn_error *error) {
+  if (stream->jobs == NULL && stream->call != NULL) {
+    return error_fail(error, REASON_SEQUENCE_INVALID, NULL, "there is no job to wait for");
+  }
+  while (stream->jobs == NULL || !job_is_done(stream->jobs->job)) {
+    if (stream->call == NULL) {
+      *error = stream->failure;
+      return false;
+    }
+    if (!step(stream, scope, error)) {
+      return false;
+    }
+  }
+  free_job(stream, stream->jobs, true, summary);
+  return true;
+}
+
+// Ends the sending side and lets the server finish the call; what it says no longer matters.
+static void end_politely(aclnn_stream *stream) {
+  struct call_scope patience = {.deadline_ns = channel_now_ns() + CLOSE_PATIENCE_NS};
+  aclnn_error ignored;
+  while (stream->call != NULL && stream->sending) {
+    if (!step(stream, &patience, &ignored)) {
+      return;
+    }
+  }
+  if (!stream->sent_last) {
+    channel_call_send_end(stream->call);
+  }
+  while (channel_call_next(stream->call, patience.deadline_ns) == CHANNEL_RECEIVED) {
+    channel_call_read_on(stream->call);
+  }
+}
+
+void stream_close(aclnn_stream *stream) {
+  if (stream->call != NULL && stream->jobs == NULL) {
+    end_politely(stream);
+  }
+  if (stream->call != NULL) {
+    channel_call_close(stream->call);
+  }
+  struct stream_job *entry, *next;
+  DL_FOREACH_SAFE(stream->jobs, entry, next) {
+    free_job(stream, entry, false, NULL);
+  }
+  free(stream);
+}
