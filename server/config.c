@@ -1,0 +1,253 @@
+#include "server/config.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB INT64_C(1024)
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
+
+// Smaller budgets hold no job worth a server.
+#define MEMORY_LIMIT_BYTES_MIN (16 * MIB)
+#define DURATION_MS_MAX (INT64_C(30) * 24 * 3600 * 1000)
+
+enum flag_kind { FLAG_SWITCH, FLAG_TEXT, FLAG_LISTEN, FLAG_NPU, FLAG_BYTES, FLAG_COUNT, FLAG_DURATION };
+
+struct flag {
+  const char *name;
+  enum flag_kind kind;
+  size_t offset; // of the value in struct config
+  int64_t least, most;
+  const char *value_name;
+  const char *standard; // the default, as it could be typed; NULL: none, or computed
+  const char *help;
+};
+
+#define AT(member) offsetof(struct config, member)
+
+static const struct flag flags[] = {
+    {"--listen", FLAG_LISTEN, AT(listen), 0, 0, "ADDRESS", "127.0.0.1:50051",
+     "host:port, [v6]:port or unix:/path; may be given several times; port 0: any free one"},
+    {"--npu", FLAG_NPU, AT(npu), 0, 0, "auto|off", "auto", "whether to look for NPUs"},
+    {"--memory-limit", FLAG_BYTES, AT(memory_limit_bytes), MEMORY_LIMIT_BYTES_MIN, INT64_MAX / 16, "SIZE",
+     NULL,
+     "host memory for the tensors of all jobs, such as 4GiB (default: half of what the process may use)"},
+    {"--max-queue", FLAG_COUNT, AT(queue_max), 0, 1000000, "N", "256", "jobs that may wait for memory"},
+    {"--max-queue-time", FLAG_DURATION, AT(queue_time_ms), 1, DURATION_MS_MAX, "TIME", "30s",
+     "how long a job may wait for memory"},
+    {"--max-executors", FLAG_COUNT, AT(executors_max), 1, 10000000, "N", "65536",
+     "plans that may wait for their execution"},
+    {"--default-ttl", FLAG_DURATION, AT(ttl_default_ms), 1, DURATION_MS_MAX, "TIME", "60s",
+     "how long an executor lives when its request doesn't say"},
+    {"--max-ttl", FLAG_DURATION, AT(ttl_max_ms), 1, DURATION_MS_MAX, "TIME", "1h",
+     "how long an executor may live"},
+    {"--idle-timeout", FLAG_DURATION, AT(idle_timeout_ms), 1, DURATION_MS_MAX, "TIME", "60s",
+     "how long a started job waits for its client"},
+    {"--threads", FLAG_COUNT, AT(threads), 0, 1024, "N", "0",
+     "threads that compute; 0: one for each processor"},
+    {"--max-connections", FLAG_COUNT, AT(connections_max), 1, 100000, "N", "1000",
+     "connections at a time; further ones are closed at once"},
+    {"--handle-key-file", FLAG_TEXT, AT(handle_key_file), 0, 0, "FILE", NULL,
+     "32 bytes or 64 hex digits that seal executor handles; share it among replicas (default: random)"},
+    {"--drain-grace", FLAG_DURATION, AT(drain_grace_ms), 0, DURATION_MS_MAX, "TIME", "1s",
+     "at the end: how long new jobs are refused with advice before connections are closed"},
+    {"--drain-time", FLAG_DURATION, AT(drain_time_ms), 0, DURATION_MS_MAX, "TIME", "30s",
+     "at the end: how long running jobs may take"},
+    {"--help", FLAG_SWITCH, AT(help), 0, 0, NULL, NULL, "print this and exit"},
+    {"--version", FLAG_SWITCH, AT(version), 0, 0, NULL, NULL, "print the version and exit"},
+};
+
+enum { FLAG_TOTAL = sizeof flags / sizeof flags[0] };
+
+struct unit {
+  const char *name;
+  int64_t factor;
+};
+
+static const struct unit byte_units[] = {{"", 1}, {"B", 1}, {"KiB", KIB}, {"MiB", MIB}, {"GiB", GIB}};
+static const struct unit time_units[] = {{"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000}};
+
+static bool fail_value(const struct flag *flag, const char *text, const char *expected,
+                       struct status *status) {
+  return status_fail(status, REASON_CONFIGURATION, NULL, "%s: \"%s\" isn't %s", flag->name, text, expected);
+}
+
+// A decimal number with a unit, within the flag's range.
+static bool parse_quantity(const struct flag *flag, const char *text, const struct unit *units,
+                           size_t unit_count, const char *expected, int64_t *value, struct status *status) {
+  size_t digits = strspn(text, "0123456789.");
+  char *end = NULL;
+  double number = strtod(text, &end);
+  if (digits == 0 || end != text + digits) {
+    return fail_value(flag, text, expected, status);
+  }
+  for (size_t i = 0; i < unit_count; ++i) {
+    if (strcmp(end, units[i].name) == 0) {
+      double scaled = number * (double)units[i].factor;
+      if (!(scaled >= (double)flag->least && scaled <= (double)flag->most)) {
+        return status_fail(status, REASON_CONFIGURATION, NULL,
+                           "%s: \"%s\" is out of range, allowed are %" PRId64 "%s to %" PRId64 "%s",
+                           flag->name, text, flag->least, units[0].name, flag->most, units[0].name);
+      }
+      *value = (int64_t)llround(scaled);
+      return true;
+    }
+  }
+  return fail_value(flag, text, expected, status);
+}
+
+static bool parse_count(const struct flag *flag, const char *text, int64_t *value, struct status *status) {
+  size_t digits = strspn(text, "0123456789");
+  errno = 0;
+  long long number = strtoll(text, NULL, 10);
+  if (digits == 0 || text[digits] != '\0') {
+    return fail_value(flag, text, "a number", status);
+  }
+  if (errno != 0 || number < flag->least || number > flag->most) {
+    return status_fail(status, REASON_CONFIGURATION, NULL,
+                       "%s: \"%s\" is out of range, allowed are %" PRId64 " to %" PRId64, flag->name, text,
+                       flag->least, flag->most);
+  }
+  *value = number;
+  return true;
+}
+
+static bool parse_npu(const struct flag *flag, const char *text, enum config_npu *value,
+                      struct status *status) {
+  if (strcmp(text, "auto") == 0) {
+    *value = CONFIG_NPU_AUTO;
+  } else if (strcmp(text, "off") == 0) {
+    *value = CONFIG_NPU_OFF;
+  } else if (strncmp(text, "emulated", strlen("emulated")) == 0) {
+    return status_fail(status, REASON_CONFIGURATION, NULL,
+                       "%s: the emulated device isn't part of this build; allowed are auto and off",
+                       flag->name);
+  } else {
+    return fail_value(flag, text, "auto or off", status);
+  }
+  return true;
+}
+
+static bool set_value(struct config *config, const struct flag *flag, const char *text,
+                      struct status *status) {
+  void *member = (char *)config + flag->offset;
+  switch (flag->kind) {
+  case FLAG_SWITCH:
+    *(bool *)member = true;
+    return true;
+  case FLAG_TEXT:
+    *(const char **)member = text;
+    return true;
+  case FLAG_LISTEN:
+    if (config->listen_count == CONFIG_LISTEN_MAX) {
+      return status_fail(status, REASON_CONFIGURATION, NULL, "%s may be given %d times", flag->name,
+                         CONFIG_LISTEN_MAX);
+    }
+    config->listen[config->listen_count++] = text;
+    return true;
+  case FLAG_NPU:
+    return parse_npu(flag, text, member, status);
+  case FLAG_BYTES:
+    return parse_quantity(flag, text, byte_units, sizeof byte_units / sizeof byte_units[0],
+                          "a size such as 512MiB or 4GiB", member, status);
+  case FLAG_COUNT:
+    return parse_count(flag, text, member, status);
+  case FLAG_DURATION:
+    return parse_quantity(flag, text, time_units, sizeof time_units / sizeof time_units[0],
+                          "a time such as 500ms, 60s, 5m or 1h", member, status);
+  }
+  return false;
+}
+
+static const struct flag *find_flag(const char *argument, size_t name_bytes) {
+  for (size_t i = 0; i < FLAG_TOTAL; ++i) {
+    if (strlen(flags[i].name) == name_bytes && strncmp(flags[i].name, argument, name_bytes) == 0) {
+      return &flags[i];
+    }
+  }
+  return NULL;
+}
+
+// "--name value" or "--name=value"; *position stands at the flag and goes to its last word.
+static bool parse_flag(int argument_count, char **arguments, int *position, struct config *config,
+                       const struct flag **found, struct status *status) {
+  const char *argument = arguments[*position];
+  const char *equals = strchr(argument, '=');
+  size_t name_bytes = equals == NULL ? strlen(argument) : (size_t)(equals - argument);
+  const struct flag *flag = find_flag(argument, name_bytes);
+  if (flag == NULL) {
+    return status_fail(status, REASON_CONFIGURATION, NULL,
+                       "unknown argument \"%s\" (--help tells which there are)", argument);
+  }
+  *found = flag;
+  const char *text = equals == NULL ? NULL : equals + 1;
+  if (flag->kind == FLAG_SWITCH) {
+    return text == NULL ? set_value(config, flag, NULL, status)
+                        : status_fail(status, REASON_CONFIGURATION, NULL, "%s takes no value", flag->name);
+  }
+  if (text == NULL) {
+    if (*position + 1 >= argument_count) {
+      return status_fail(status, REASON_CONFIGURATION, NULL, "%s needs a value: %s", flag->name,
+                         flag->value_name);
+    }
+    text = arguments[++*position];
+  }
+  return set_value(config, flag, text, status);
+}
+
+static bool set_defaults(struct config *config, const bool *given, struct status *status) {
+  for (size_t i = 0; i < FLAG_TOTAL; ++i) {
+    if (!given[i] && flags[i].standard != NULL && !set_value(config, &flags[i], flags[i].standard, status)) {
+      return false;
+    }
+  }
+  if (config->memory_limit_bytes == 0) {
+    int64_t half = config_memory_available("") / 2;
+    config->memory_limit_bytes = half < MEMORY_LIMIT_BYTES_MIN ? MEMORY_LIMIT_BYTES_MIN : half;
+  }
+  return true;
+}
+
+bool config_parse(int argument_count, char **arguments, struct config *config, struct status *status) {
+  bool given[FLAG_TOTAL] = {false};
+  *config = (struct config){0};
+  for (int i = 1; i < argument_count; ++i) {
+    const struct flag *found = NULL;
+    if (!parse_flag(argument_count, arguments, &i, config, &found, status)) {
+      return false;
+    }
+    size_t position = (size_t)(found - flags);
+    if (given[position] && found->kind != FLAG_LISTEN && found->kind != FLAG_SWITCH) {
+      return status_fail(status, REASON_CONFIGURATION, NULL, "%s is given twice", found->name);
+    }
+    given[position] = true;
+  }
+  if (!set_defaults(config, given, status)) {
+    return false;
+  }
+  if (config->ttl_default_ms > config->ttl_max_ms) {
+    return status_fail(status, REASON_CONFIGURATION, NULL,
+                       "--default-ttl (%" PRId64 " ms) is longer than --max-ttl (%" PRId64 " ms)",
+                       config->ttl_default_ms, config->ttl_max_ms);
+  }
+  return true;
+}
+
+void config_print_help(FILE *stream) {
+  fprintf(stream, "usage: aclnn-server [flags]\n\nServes CANN's two-phase operator interface over gRPC.\n\n");
+  for (size_t i = 0; i < FLAG_TOTAL; ++i) {
+    const struct flag *flag = &flags[i];
+    char head[64];
+    snprintf(head, sizeof head, "%s %s", flag->name, flag->value_name == NULL ? "" : flag->value_name);
+    fprintf(stream, "  %-26s %s", head, flag->help);
+    if (flag->standard != NULL) {
+      fprintf(stream, " (default: %s)", flag->standard);
+    }
+    fputc('\n', stream);
+  }
+}

@@ -1,0 +1,160 @@
+// What the configuration takes from the system: the key file, and how much memory there is.
+#include "server/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool fail(const char *path, const char *why, struct status *status) {
+  return status_fail(status, REASON_CONFIGURATION, NULL, "--handle-key-file: %s: %s", path, why);
+}
+
+static int hex_digit(uint8_t character) {
+  if (character >= '0' && character <= '9') {
+    return character - '0';
+  }
+  character |= 0x20;
+  return character >= 'a' && character <= 'f' ? character - 'a' + 10 : -1;
+}
+
+static bool decode_hex(const uint8_t *text, uint8_t key[SESSION_KEY_BYTES]) {
+  for (size_t i = 0; i < SESSION_KEY_BYTES; ++i) {
+    int high = hex_digit(text[2 * i]);
+    int low = hex_digit(text[2 * i + 1]);
+    if (high < 0 || low < 0) {
+      return false;
+    }
+    key[i] = (uint8_t)(high << 4 | low);
+  }
+  return true;
+}
+
+static bool decode_key(const char *path, const uint8_t *content, size_t size, uint8_t key[SESSION_KEY_BYTES],
+                       struct status *status) {
+  if (size == SESSION_KEY_BYTES) {
+    memcpy(key, content, SESSION_KEY_BYTES);
+    return true;
+  }
+  while (size > 2 * SESSION_KEY_BYTES && (content[size - 1] == '\n' || content[size - 1] == '\r')) {
+    --size;
+  }
+  if (size == 2 * SESSION_KEY_BYTES && decode_hex(content, key)) {
+    return true;
+  }
+  return fail(path, "the key must be 32 bytes or 64 hexadecimal digits", status);
+}
+
+bool config_read_key(const char *path, uint8_t key[SESSION_KEY_BYTES], struct status *status) {
+  int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return fail(path, strerror(errno), status);
+  }
+  struct stat file;
+  uint8_t content[2 * SESSION_KEY_BYTES + 3]; // digits, a line end, and one byte that would be too many
+  bool ok = false;
+  if (fstat(descriptor, &file) != 0 || !S_ISREG(file.st_mode)) {
+    (void)fail(path, "not a regular file", status);
+  } else if ((file.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    (void)fail(path, "others than the owner have access to it (chmod 600)", status);
+  } else {
+    ssize_t size = read(descriptor, content, sizeof content);
+    ok =
+        size < 0 ? fail(path, strerror(errno), status) : decode_key(path, content, (size_t)size, key, status);
+  }
+  close(descriptor);
+  return ok;
+}
+
+// The number in a file; INT64_MAX when there is none ("max", or no file).
+static int64_t read_number(const char *path) {
+  char text[64];
+  int64_t number = INT64_MAX;
+  FILE *file = fopen(path, "re");
+  if (file == NULL) {
+    return number;
+  }
+  if (fgets(text, sizeof text, file) != NULL) {
+    char *end = NULL;
+    errno = 0;
+    long long parsed = strtoll(text, &end, 10);
+    if (end != text && errno == 0 && parsed > 0) {
+      number = parsed;
+    }
+  }
+  fclose(file);
+  return number;
+}
+
+// The least limit from a group up to the root of its hierarchy.
+static int64_t least_limit(const char *mount, const char *group, const char *name) {
+  char path[4096];
+  int64_t least = INT64_MAX;
+  size_t group_bytes = strlen(group);
+  for (;;) {
+    int length = snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)group_bytes, group, name);
+    if (length > 0 && (size_t)length < sizeof path) {
+      int64_t limit = read_number(path);
+      least = limit < least ? limit : least;
+    }
+    if (group_bytes == 0) {
+      return least;
+    }
+    do {
+      --group_bytes;
+    } while (group_bytes > 0 && group[group_bytes] != '/');
+  }
+}
+
+// /proc/self/cgroup has lines "id:controllers:/group"; version 2 is "0::/group".
+static int64_t control_group_limit(const char *root) {
+  char path[4096], line[4096], mount[4096];
+  int64_t least = INT64_MAX;
+  snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) {
+    return least;
+  }
+  while (fgets(line, sizeof line, file) != NULL) {
+    line[strcspn(line, "\n")] = '\0';
+    char *controllers = strchr(line, ':');
+    char *group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
+    if (group == NULL) {
+      continue;
+    }
+    bool version_2 = group == controllers + 1;
+    *group++ = '\0';
+    if (version_2 || strstr(controllers, "memory") != NULL) {
+      snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s", root, version_2 ? "" : "/memory");
+      int64_t limit = least_limit(mount, group, version_2 ? "memory.max" : "memory.limit_in_bytes");
+      least = limit < least ? limit : least;
+    }
+  }
+  fclose(file);
+  return least;
+}
+
+static int64_t machine_memory(const char *root) {
+  char path[4096], line[256];
+  int64_t kib = 0;
+  snprintf(path, sizeof path, "%s/proc/meminfo", root);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) {
+    return INT64_MAX;
+  }
+  while (kib == 0 && fgets(line, sizeof line, file) != NULL) {
+    (void)sscanf(line, "MemTotal: %" SCNd64, &kib);
+  }
+  fclose(file);
+  return kib > 0 ? kib * 1024 : INT64_MAX;
+}
+
+int64_t config_memory_available(const char *root) {
+  int64_t machine = machine_memory(root);
+  int64_t group = control_group_limit(root);
+  int64_t least = machine < group ? machine : group;
+  return least == INT64_MAX ? INT64_C(2) << 30 : least;
+}

@@ -1,0 +1,152 @@
+#include "server/machine.h"
+
+#include "server/clocks.h"
+#include "server/cpu/cpu_backend.h"
+#include "server/rpc/plan_reply.h"
+#include "server/version.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+
+// Address space is free; with this much of it, fragmentation doesn't refuse what the budget granted.
+#define ARENA_TIMES_BUDGET 4
+// Memory that wasn't in use for so long goes back to the system.
+#define ARENA_IDLE_NS (INT64_C(60) * 1000000000)
+// New executors and jobs may bring the next expiry forward without telling: nothing expires later than this.
+#define TICK_MS_MAX 250
+// What a client is told to wait before it tries another replica, or this one's successor.
+#define DRAIN_RETRY_MS 1000
+
+static bool create_dispatcher(const struct config *config, struct dispatcher **dispatcher,
+                              struct status *status) {
+  struct dispatcher_options options = {.clock_ns = clock_steady_ns};
+  struct budget_options budget = {.limit_bytes = (uint64_t)config->memory_limit_bytes,
+                                  .queue_max = (size_t)config->queue_max,
+                                  .queue_time_max_ns = config->queue_time_ms * 1000000};
+  struct cpu_backend_options cpu = {.threads = (size_t)config->threads, .clock_ns = clock_steady_ns};
+  if (!budget_create(&budget, &options.budget, status)) {
+    return false;
+  }
+  if (!arena_create(ARENA_TIMES_BUDGET * (uint64_t)config->memory_limit_bytes, &options.arena, status)) {
+    goto no_arena;
+  }
+  if (!cpu_backend_create(&cpu, &options.backends[0], status)) {
+    goto no_backend;
+  }
+  options.backend_count = 1;
+  if (!dispatcher_create(&options, dispatcher, status)) {
+    goto no_dispatcher;
+  }
+  return true;
+no_dispatcher:
+  options.backends[0]->destroy(options.backends[0]);
+no_backend:
+  arena_destroy(options.arena);
+no_arena:
+  budget_destroy(options.budget);
+  return false;
+}
+
+static bool create_sessions(const struct config *config, struct session_table **sessions,
+                            struct status *status) {
+  struct session_options options = {.executors_max = (size_t)config->executors_max,
+                                    .ttl_default_ms = config->ttl_default_ms,
+                                    .ttl_max_ms = config->ttl_max_ms,
+                                    .steady_ms = clock_steady_ms,
+                                    .unix_ms = clock_unix_ms};
+  if (config->handle_key_file == NULL) {
+    randombytes_buf(options.key, sizeof options.key);
+  } else if (!config_read_key(config->handle_key_file, options.key, status)) {
+    return false;
+  }
+  bool created = session_table_create(&options, sessions, status);
+  sodium_memzero(options.key, sizeof options.key);
+  return created;
+}
+
+static void describe_targets(const struct dispatcher *dispatcher, struct server_info *info) {
+  static const enum target targets[] = {TARGET_CPU, TARGET_NPU};
+  for (size_t i = 0; i < sizeof targets / sizeof targets[0]; ++i) {
+    const struct backend *backend = dispatcher_backend(dispatcher, targets[i]);
+    info->targets[i] = (struct target_info){.target = targets[i],
+                                            .available = backend != NULL,
+                                            .numerics = backend == NULL ? 0 : backend->numerics};
+  }
+  info->target_count = sizeof targets / sizeof targets[0];
+}
+
+static void describe(const struct config *config, const struct dispatcher *dispatcher,
+                     struct server_info *info) {
+  *info = (struct server_info){
+      .server_version = SERVER_VERSION,
+      .contract_revision = SERVER_CONTRACT_REVISION,
+      .limits = {.max_chunk_bytes = SERVER_CHUNK_BYTES_MAX,
+                 .max_message_bytes = (int64_t)WIRE_MESSAGE_BYTES_MAX,
+                 .memory_budget_bytes = config->memory_limit_bytes,
+                 .max_executors = config->executors_max,
+                 .default_ttl_ms = config->ttl_default_ms,
+                 .max_ttl_ms = config->ttl_max_ms,
+                 .max_queue = config->queue_max,
+                 .max_queue_time_ms = config->queue_time_ms,
+                 .idle_timeout_ms = config->idle_timeout_ms},
+      .codecs = SERVER_CODECS,
+  };
+  snprintf(info->cpu_path, sizeof info->cpu_path, "%s", cpu_backend_path());
+  describe_targets(dispatcher, info);
+}
+
+bool machine_create(const struct config *config, struct machine **machine, struct status *status) {
+  if (sodium_init() < 0) {
+    return status_fail(status, REASON_INTERNAL, NULL, "libsodium can't be initialised");
+  }
+  struct machine *created = calloc(1, sizeof *created);
+  if (created == NULL) {
+    return status_fail(status, REASON_INTERNAL, NULL, "no memory for the server");
+  }
+  struct service_context *context = &created->context;
+  context->clock_ns = clock_steady_ns;
+  context->drain_retry_ms = DRAIN_RETRY_MS;
+  atomic_init(&context->draining, false);
+  if (!create_sessions(config, &context->sessions, status) ||
+      !create_dispatcher(config, &context->dispatcher, status)) {
+    machine_destroy(created);
+    return false;
+  }
+  describe(config, context->dispatcher, &context->info);
+  *machine = created;
+  return true;
+}
+
+void machine_stop(struct machine *machine) {
+  if (machine->context.dispatcher != NULL) {
+    dispatcher_destroy(machine->context.dispatcher);
+    machine->context.dispatcher = NULL;
+  }
+}
+
+void machine_destroy(struct machine *machine) {
+  if (machine == NULL) {
+    return;
+  }
+  machine_stop(machine);
+  if (machine->context.sessions != NULL) {
+    session_table_destroy(machine->context.sessions);
+  }
+  free(machine);
+}
+
+int64_t machine_tick(struct machine *machine) {
+  struct dispatcher *dispatcher = machine->context.dispatcher;
+  int64_t now_ns = clock_steady_ns(NULL);
+  int64_t next_session_ms = session_table_expire(machine->context.sessions);
+  int64_t next_budget_ns = budget_expire(dispatcher_budget(dispatcher), now_ns);
+  arena_trim(dispatcher_arena(dispatcher), now_ns, ARENA_IDLE_NS);
+  int64_t delay_ms = TICK_MS_MAX;
+  if (next_session_ms - now_ns / 1000000 < delay_ms) {
+    delay_ms = next_session_ms - now_ns / 1000000;
+  }
+  if ((next_budget_ns - now_ns) / 1000000 < delay_ms) {
+    delay_ms = (next_budget_ns - now_ns) / 1000000;
+  }
+  return delay_ms < 1 ? 1 : delay_ms;
+}

@@ -1,0 +1,267 @@
+// aclnn-server: reads the configuration, builds the server, runs the loop, and takes everything down again.
+#include "server/clocks.h"
+#include "server/config.h"
+#include "server/machine.h"
+#include "server/observe/log.h"
+#include "server/process.h"
+#include "server/rpc/library.h"
+#include "server/rpc/listener.h"
+#include "server/rpc/server.h"
+#include "server/version.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { EXIT_CONFIGURATION = 2 };
+
+// Threads that handle calls: they copy tensor data, so one can't keep up with a fast network; more than a few
+// only take turns.
+#define QUEUES_MIN 2
+#define QUEUES_MAX 4
+
+// Descriptors for everything but connections, each of which takes two.
+#define DESCRIPTORS_RESERVED 128
+
+//   RUNNING --signal--> DRAINING --grace over--> STOPPING --no call left--> the loop ends
+enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_STOPPING };
+
+struct application {
+  struct config config;
+  struct log log;
+  enum phase phase;
+  uv_loop_t loop;
+  uv_signal_t terminate, interrupt;
+  uv_timer_t tick, drain_grace, drain_limit;
+  uv_async_t stopped;
+  struct machine *machine;
+  struct server *server;
+  struct listeners *listeners;
+};
+
+static void log_status(const struct application *application, const struct status *status) {
+  log_event(&application->log, LOG_ERROR, status->message, LOG_TEXT("reason", reason_name(status->reason)));
+}
+
+// ---- The end
+
+static void begin_to_stop(struct application *application) {
+  if (application->phase == PHASE_STOPPING) {
+    return;
+  }
+  application->phase = PHASE_STOPPING;
+  listeners_stop_accepting(application->listeners);
+  server_stop(application->server);
+}
+
+static void on_drain_grace(uv_timer_t *timer) {
+  begin_to_stop(timer->data);
+}
+
+static void stop_now(struct application *application, const char *why) {
+  log_event(&application->log, LOG_WARNING, "cancelling the calls that are left", LOG_TEXT("why", why),
+            LOG_INTEGER("calls", (int64_t)server_open_calls(application->server)));
+  begin_to_stop(application);
+  server_cancel_calls(application->server);
+}
+
+static void on_drain_limit(uv_timer_t *timer) {
+  stop_now(timer->data, "the drain time is over");
+}
+
+static void on_signal(uv_signal_t *handle, int signal_number) {
+  struct application *application = handle->data;
+  if (application->phase != PHASE_RUNNING) {
+    stop_now(application, "a second signal");
+    return;
+  }
+  log_event(&application->log, LOG_INFO, "draining", LOG_INTEGER("signal", signal_number));
+  application->phase = PHASE_DRAINING;
+  atomic_store(&application->machine->context.draining, true);
+  // Clients that hold a connection shall learn from an answer that they have to go elsewhere.
+  bool nobody_there = listeners_connections(application->listeners) == 0;
+  int64_t grace_ms = nobody_there ? 0 : application->config.drain_grace_ms;
+  uv_timer_start(&application->drain_grace, on_drain_grace, (uint64_t)grace_ms, 0);
+  uv_timer_start(&application->drain_limit, on_drain_limit, (uint64_t)application->config.drain_time_ms, 0);
+}
+
+// On a thread of the server's.
+static void tell_stopped(void *context) {
+  struct application *application = context;
+  uv_async_send(&application->stopped);
+}
+
+static void close_handles(struct application *application) {
+  uv_handle_t *handles[] = {
+      (uv_handle_t *)&application->terminate,   (uv_handle_t *)&application->interrupt,
+      (uv_handle_t *)&application->tick,        (uv_handle_t *)&application->drain_grace,
+      (uv_handle_t *)&application->drain_limit, (uv_handle_t *)&application->stopped,
+  };
+  for (size_t i = 0; i < sizeof handles / sizeof handles[0]; ++i) {
+    uv_close(handles[i], NULL);
+  }
+}
+
+static void on_stopped(uv_async_t *async) {
+  struct application *application = async->data;
+  listeners_close(application->listeners);
+  close_handles(application);
+}
+
+// ---- The beginning
+
+static void on_tick(uv_timer_t *timer) {
+  struct application *application = timer->data;
+  uv_timer_start(timer, on_tick, (uint64_t)machine_tick(application->machine), 0);
+}
+
+static void open_handles(struct application *application) {
+  uv_loop_t *loop = &application->loop;
+  int error = uv_loop_init(loop);
+  error = error != 0 ? error : uv_signal_init(loop, &application->terminate);
+  error = error != 0 ? error : uv_signal_init(loop, &application->interrupt);
+  error = error != 0 ? error : uv_timer_init(loop, &application->tick);
+  error = error != 0 ? error : uv_timer_init(loop, &application->drain_grace);
+  error = error != 0 ? error : uv_timer_init(loop, &application->drain_limit);
+  error = error != 0 ? error : uv_async_init(loop, &application->stopped, on_stopped);
+  assert(error == 0); // fails only where a process can't have a handful of descriptors
+  application->terminate.data = application->interrupt.data = application;
+  application->tick.data = application->drain_grace.data = application->drain_limit.data = application;
+  application->stopped.data = application;
+}
+
+static void add_connection(void *context, int descriptor) {
+  struct application *application = context;
+  server_add_connection(application->server, descriptor);
+}
+
+static void identify(void *context, const char *peer, char identity[SESSION_IDENTITY_BYTES_MAX + 1]) {
+  struct application *application = context;
+  listeners_identify(application->listeners, peer, identity);
+}
+
+static bool create_server(struct application *application, struct status *status) {
+  static const struct service *const services[] = {&operator_service, &health_service};
+  int64_t processors = sysconf(_SC_NPROCESSORS_ONLN);
+  size_t queue_count = processors < QUEUES_MIN ? QUEUES_MIN : (size_t)processors;
+  struct server_options options = {.context = &application->machine->context,
+                                   .services = services,
+                                   .service_count = sizeof services / sizeof services[0],
+                                   .queue_count = queue_count > QUEUES_MAX ? QUEUES_MAX : queue_count,
+                                   .idle_timeout_ns = application->config.idle_timeout_ms * 1000000,
+                                   .clock_ns = clock_steady_ns,
+                                   .identify = identify,
+                                   .identify_context = application,
+                                   .stopped = tell_stopped,
+                                   .stopped_context = application};
+  return server_create(&options, &application->server, status);
+}
+
+static bool create_listeners(struct application *application, int64_t descriptors, struct status *status) {
+  int64_t possible = (descriptors - DESCRIPTORS_RESERVED) / 2;
+  int64_t connections_max = application->config.connections_max;
+  if (possible < connections_max) {
+    connections_max = possible < 1 ? 1 : possible;
+    log_event(&application->log, LOG_WARNING,
+              "fewer connections than wanted: the limit of descriptors is low",
+              LOG_INTEGER("descriptors", descriptors), LOG_INTEGER("connections_max", connections_max));
+  }
+  struct listeners_options options = {.loop = &application->loop,
+                                      .log = &application->log,
+                                      .connections_max = (size_t)connections_max,
+                                      .connected = add_connection,
+                                      .context = application};
+  if (!listeners_create(&options, &application->listeners, status)) {
+    return false;
+  }
+  for (size_t i = 0; i < application->config.listen_count; ++i) {
+    struct address address, bound;
+    char text[ADDRESS_TEXT_BYTES_MAX];
+    if (!address_parse(application->config.listen[i], &address, status) ||
+        !listeners_add(application->listeners, &address, &bound, status)) {
+      return false;
+    }
+    address_format(&bound, text);
+    printf("listening on %s\n", text);
+  }
+  fflush(stdout);
+  return true;
+}
+
+static bool build(struct application *application, int64_t descriptors, struct status *status) {
+  if (!machine_create(&application->config, &application->machine, status) ||
+      !create_server(application, status)) {
+    return false;
+  }
+  server_start(application->server);
+  return create_listeners(application, descriptors, status);
+}
+
+static void run(struct application *application) {
+  uv_signal_start(&application->terminate, on_signal, SIGTERM);
+  uv_signal_start(&application->interrupt, on_signal, SIGINT);
+  on_tick(&application->tick);
+  uv_run(&application->loop, UV_RUN_DEFAULT);
+}
+
+// What couldn't be built in full is taken down like a server that stops.
+static void run_down(struct application *application) {
+  if (application->listeners != NULL) {
+    listeners_stop_accepting(application->listeners);
+  }
+  if (application->server != NULL) {
+    application->phase = PHASE_STOPPING;
+    server_stop(application->server);
+    server_cancel_calls(application->server);
+    uv_run(&application->loop, UV_RUN_DEFAULT);
+  } else {
+    close_handles(application);
+    uv_run(&application->loop, UV_RUN_DEFAULT);
+  }
+}
+
+static int serve(struct application *application) {
+  int64_t descriptors = process_prepare();
+  struct status status;
+  int exit_code = EXIT_SUCCESS;
+  rpc_library_start();
+  open_handles(application);
+  if (build(application, descriptors, &status)) {
+    run(application);
+    log_write(&application->log, LOG_INFO, "stopped", NULL, 0);
+  } else {
+    log_status(application, &status);
+    fprintf(stderr, "aclnn-server: %s\n", status.message);
+    exit_code = EXIT_CONFIGURATION;
+    run_down(application);
+  }
+  if (application->machine != NULL) {
+    machine_stop(application->machine);
+  }
+  server_destroy(application->server);
+  machine_destroy(application->machine);
+  listeners_destroy(application->listeners);
+  int busy = uv_loop_close(&application->loop);
+  assert(busy == 0);
+  rpc_library_stop();
+  return exit_code;
+}
+
+int main(int argument_count, char **arguments) {
+  struct application application = {.log = {.descriptor = STDERR_FILENO, .level = LOG_INFO}};
+  struct status status;
+  if (!config_parse(argument_count, arguments, &application.config, &status)) {
+    fprintf(stderr, "aclnn-server: %s\n", status.message);
+    return EXIT_CONFIGURATION;
+  }
+  if (application.config.help) {
+    config_print_help(stdout);
+    return EXIT_SUCCESS;
+  }
+  if (application.config.version) {
+    printf("aclnn-server %s\n", SERVER_VERSION);
+    return EXIT_SUCCESS;
+  }
+  return serve(&application);
+}

@@ -1,0 +1,450 @@
+#include "server/rpc/execute_call.h"
+
+#include "server/rpc/execute_job.h"
+#include "server/rpc/execute_step.h"
+#include "server/rpc/final_status.h"
+#include "server/rpc/received_message.h"
+#include "server/rpc/response_message.h"
+
+#include <assert.h>
+#include <grpc/byte_buffer.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct execute_call;
+
+// The place of one of the (at most two) jobs.
+struct job_place {
+  struct execute_job job;
+  uint64_t number;
+  struct execute_call *call;
+  struct queue_tag answered; // brings an answer to the queue's thread
+  bool answer_ok;
+};
+
+struct execute_call {
+  struct server_call base;
+  struct execute_state state;
+  struct job_place places[EXECUTE_JOBS_MAX]; // by job number modulo EXECUTE_JOBS_MAX
+  struct received_message message;
+  struct response_message sending;
+  uint64_t accepted_job; // the first job whose `accepted` was not sent
+  bool metadata_sent;
+  int cancelled;
+  struct status failure; // of state.failed_job, or why the call was cancelled
+  struct final_status final;
+  struct queue_tag received, sent, status_sent, closed;
+  struct timer_entry receive_timer, send_timer;
+};
+
+static void step(struct execute_call *call, unsigned todo);
+
+static struct job_place *place_of(struct execute_call *call, uint64_t job) {
+  return &call->places[job % EXECUTE_JOBS_MAX];
+}
+
+static uint64_t last_job_number(const struct execute_call *call) {
+  return call->state.first_job + call->state.job_count - 1;
+}
+
+// ---- What the core found wrong, in words
+
+static void describe_half_close(struct execute_call *call) {
+  struct job_place *place = place_of(call, call->state.failed_job);
+  if (place->job.job == NULL) {
+    (void)status_fail(&call->failure, REASON_TENSOR_DATA_INVALID, NULL, "the call was half-closed too early");
+  } else {
+    (void)execute_upload_fail_incomplete(&place->job.upload, &call->failure);
+  }
+}
+
+static void describe_fault(struct execute_call *call, enum execute_fault fault) {
+  static const struct {
+    enum reason reason;
+    const char *message;
+  } faults[] = {
+      [EXECUTE_FAULT_CHUNK_BEFORE_BEGIN] = {REASON_SEQUENCE_INVALID, "a chunk came before the first begin"},
+      [EXECUTE_FAULT_BEGIN_TOO_EARLY] = {REASON_SEQUENCE_INVALID,
+                                         "a begin came before the last byte of the job before"},
+      [EXECUTE_FAULT_EMPTY_MESSAGE] = {REASON_SEQUENCE_INVALID, "a message had neither begin nor chunks"},
+      [EXECUTE_FAULT_SURPLUS] = {REASON_TENSOR_DATA_INVALID,
+                                 "a chunk came after the last byte of the job before, without a begin"},
+      [EXECUTE_FAULT_RECEIVE_IDLE] = {REASON_IDLE_TIMEOUT,
+                                      "the next message of a started job didn't come in time"},
+      [EXECUTE_FAULT_SEND_IDLE] = {REASON_IDLE_TIMEOUT, "a message of the reply wasn't read in time"},
+  };
+  if (fault == EXECUTE_FAULT_DRAINING) {
+    (void)service_fail_draining(server_call_context(&call->base), &call->failure);
+  } else if (fault == EXECUTE_FAULT_HALF_CLOSED_EARLY) {
+    describe_half_close(call);
+  } else {
+    (void)status_fail(&call->failure, faults[fault].reason, NULL, "%s", faults[fault].message);
+  }
+}
+
+// ---- Things to do
+
+static void do_cancel(struct execute_call *call) {
+  // Reaches the client ahead of data that it doesn't read; the details can't be sent this way.
+  if (call->failure.reason == REASON_IDLE_TIMEOUT || call->failure.reason == REASON_INTERNAL) {
+    grpc_call_cancel_with_status(call->base.call, (grpc_status_code)reason_to_rpc_code(call->failure.reason),
+                                 call->failure.message, NULL);
+  } else {
+    grpc_call_cancel(call->base.call, NULL);
+  }
+}
+
+static void do_drop(struct execute_call *call) {
+  for (size_t i = 0; i < EXECUTE_JOBS_MAX; ++i) {
+    if (call->state.jobs[i].stage == EXECUTE_JOB_NONE) {
+      execute_job_give_up(&call->places[i].job, call->state.jobs[i].waiting);
+    }
+  }
+}
+
+static void do_consume(struct execute_call *call) {
+  for (size_t i = 0; i < EXECUTE_JOBS_MAX; ++i) {
+    if (call->state.jobs[i].consumed) {
+      execute_job_consume(&call->places[i].job);
+    }
+  }
+}
+
+static void do_receive(struct execute_call *call) {
+  grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
+  op.data.recv_message.recv_message = &call->message.buffer;
+  queue_start_batch(call->base.call, &op, 1, &call->received);
+}
+
+// A reply's first operation carries the initial metadata along.
+static size_t add_metadata_op(struct execute_call *call, grpc_op *ops) {
+  if (call->metadata_sent) {
+    return 0;
+  }
+  call->metadata_sent = true;
+  ops[0] = (grpc_op){.op = GRPC_OP_SEND_INITIAL_METADATA};
+  return 1;
+}
+
+static unsigned do_send(struct execute_call *call) {
+  struct execute_state *state = &call->state;
+  uint64_t number = state->first_job;
+  struct job_place *place = place_of(call, number);
+  bool outputs = execute_job(state, number)->stage == EXECUTE_JOB_ENDED;
+  bool accepted = call->accepted_job == number; // goes with the first message for its job
+  if (!response_message_build(&place->job, accepted, outputs, server_call_now_ns(&call->base), &call->sending,
+                              &call->failure)) {
+    return execute_send_failed(state);
+  }
+  call->accepted_job = number + 1;
+  grpc_op ops[2];
+  size_t count = add_metadata_op(call, ops);
+  ops[count] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
+  ops[count].data.send_message.send_message = call->sending.buffer;
+  queue_start_batch(call->base.call, ops, count + 1, &call->sent);
+  return 0;
+}
+
+static void do_status(struct execute_call *call) {
+  if (call->state.failed_job == UINT64_MAX) {
+    final_status_ok(&call->final);
+  } else {
+    status_add_metadata(&call->failure, "job", "%" PRIu64, call->state.failed_job);
+    final_status_failed(&call->final, &call->failure);
+  }
+  grpc_op ops[2];
+  size_t count = add_metadata_op(call, ops);
+  final_status_op(&call->final, &ops[count]);
+  queue_start_batch(call->base.call, ops, count + 1, &call->status_sent);
+}
+
+// A job has failed: its status becomes the call's, if it is the first to tell.
+static unsigned fail_job(struct execute_call *call, uint64_t job, const struct status *status) {
+  if (execute_failure_counts(&call->state, job)) {
+    call->failure = *status;
+  }
+  return execute_failed(&call->state, job);
+}
+
+static unsigned do_begin(struct execute_call *call) {
+  uint64_t number = last_job_number(call);
+  struct job_place *place = place_of(call, number);
+  place->number = number;
+  struct status status;
+  size_t size = call->message.parts.head_bytes;
+  uint8_t *begin = queue_scratch(server_call_queue(&call->base), size == 0 ? 1 : size);
+  if (begin == NULL) {
+    (void)status_fail(&status, REASON_INTERNAL, NULL, "no memory to read a begin");
+    return fail_job(call, number, &status);
+  }
+  received_message_copy_head(&call->message, begin);
+  switch (execute_job_begin(&place->job, begin, size, &status)) {
+  case JOB_READY:
+    return execute_planned(&call->state, number);
+  case JOB_WAITING:
+    execute_job_waits(&call->state, number);
+    return 0;
+  case JOB_FAILED:
+    break;
+  }
+  return fail_job(call, number, &status);
+}
+
+static unsigned do_reserve(struct execute_call *call) {
+  uint64_t number = last_job_number(call);
+  struct execute_job *job = &place_of(call, number)->job;
+  switch (execute_job_reserve(job)) {
+  case JOB_READY:
+    return execute_reserved(&call->state, number);
+  case JOB_WAITING:
+    execute_job_waits(&call->state, number);
+    return 0;
+  case JOB_FAILED:
+    break;
+  }
+  return fail_job(call, number, job_status(job->job));
+}
+
+static bool take_chunks(struct execute_call *call, struct execute_job *job, struct status *status) {
+  struct tensor_chunk chunk;
+  while (execute_message_next_chunk(&call->message.parts, &chunk)) {
+    uint8_t *scratch = NULL;
+    size_t scratch_bytes = 0;
+    if (chunk.codec != CODEC_NONE) {
+      scratch_bytes = chunk.data_bytes;
+      scratch = queue_scratch(server_call_queue(&call->base), scratch_bytes == 0 ? 1 : scratch_bytes);
+      if (scratch == NULL) {
+        return status_fail(status, REASON_INTERNAL, NULL, "no memory to decode a chunk");
+      }
+    }
+    if (!execute_job_take(job, &chunk, scratch, scratch_bytes, status)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static unsigned do_take(struct execute_call *call) {
+  uint64_t number = last_job_number(call);
+  struct execute_job *job = &place_of(call, number)->job;
+  struct status status;
+  if (!take_chunks(call, job, &status)) {
+    return fail_job(call, number, &status);
+  }
+  return execute_taken(&call->state, job->upload.missing_bytes == 0);
+}
+
+static unsigned do_submit(struct execute_call *call) {
+  uint64_t number = call->state.first_job;
+  while (execute_job(&call->state, number)->stage != EXECUTE_JOB_RUNNING) {
+    ++number;
+  }
+  struct execute_job *job = &place_of(call, number)->job;
+  switch (execute_job_submit(job)) {
+  case JOB_READY:
+    return execute_ended(&call->state, number);
+  case JOB_WAITING:
+    execute_job_waits(&call->state, number);
+    return 0;
+  case JOB_FAILED:
+    break;
+  }
+  return fail_job(call, number, job_status(job->job));
+}
+
+static void release(struct execute_call *call) {
+  do_drop(call);
+  timer_list_disarm(&call->receive_timer);
+  timer_list_disarm(&call->send_timer);
+  received_message_free(&call->message);
+  final_status_free(&call->final);
+  server_call_leave(&call->base);
+  free(call);
+}
+
+static void set_timer(struct execute_call *call, struct timer_entry *timer, bool timed) {
+  if (!timed) {
+    timer_list_disarm(timer);
+  } else if (!timer_list_is_armed(timer)) {
+    queue_arm(server_call_queue(&call->base), timer);
+  }
+}
+
+// Does what the core asks for, until nothing more follows at once.
+static void step(struct execute_call *call, unsigned todo) {
+  while (todo != 0) {
+    enum execute_fault fault = execute_take_fault(&call->state);
+    if (fault != EXECUTE_FAULT_NONE) {
+      describe_fault(call, fault);
+    }
+    unsigned next = 0;
+    if (todo & EXECUTE_DO_CANCEL) {
+      do_cancel(call);
+    }
+    if (todo & EXECUTE_DO_DROP) {
+      do_drop(call);
+    }
+    if (todo & EXECUTE_DO_DISCARD) {
+      received_message_close(&call->message);
+    }
+    if (todo & EXECUTE_DO_CONSUME) {
+      do_consume(call);
+    }
+    if (todo & EXECUTE_DO_RECEIVE) {
+      do_receive(call);
+    }
+    if (todo & EXECUTE_DO_STATUS) {
+      do_status(call);
+    }
+    if (todo & EXECUTE_DO_SEND) {
+      next |= do_send(call);
+    }
+    if (todo & EXECUTE_DO_BEGIN) {
+      next |= do_begin(call);
+    }
+    if (todo & EXECUTE_DO_RESERVE) {
+      next |= do_reserve(call);
+    }
+    if (todo & EXECUTE_DO_TAKE) {
+      next |= do_take(call);
+    }
+    if (todo & EXECUTE_DO_SUBMIT) {
+      next |= do_submit(call);
+    }
+    if (todo & EXECUTE_DO_RELEASE) {
+      release(call);
+      return;
+    }
+    todo = next;
+  }
+  set_timer(call, &call->receive_timer, execute_receive_is_timed(&call->state));
+  set_timer(call, &call->send_timer, execute_send_is_timed(&call->state));
+}
+
+// ---- Events
+
+static void on_received(struct queue_tag *tag, bool ok) {
+  struct execute_call *call = QUEUE_CONTAINER_OF(tag, struct execute_call, received);
+  timer_list_disarm(&call->receive_timer);
+  if (call->message.buffer == NULL) {
+    bool ended = ok && !grpc_call_failed_before_recv_message(call->base.call);
+    step(call, ended ? execute_half_closed(&call->state) : execute_receive_failed(&call->state));
+    return;
+  }
+  enum execute_content content = EXECUTE_CONTENT_NOTHING;
+  struct status status;
+  if (!received_message_open(&call->message, &status)) {
+    content = EXECUTE_CONTENT_INVALID;
+    if (execute_failure_counts(&call->state, execute_current_job(&call->state))) {
+      call->failure = status;
+    }
+  } else if (call->message.parts.has_head) {
+    content = EXECUTE_CONTENT_BEGIN;
+  } else if (call->message.parts.chunk_count > 0) {
+    content = EXECUTE_CONTENT_CHUNKS;
+  }
+  step(call, execute_received(&call->state, content));
+}
+
+static void on_sent(struct queue_tag *tag, bool ok) {
+  struct execute_call *call = QUEUE_CONTAINER_OF(tag, struct execute_call, sent);
+  timer_list_disarm(&call->send_timer);
+  grpc_byte_buffer_destroy(call->sending.buffer);
+  call->sending.buffer = NULL;
+  step(call, ok ? execute_sent(&call->state, call->sending.done) : execute_send_failed(&call->state));
+}
+
+static void on_status_sent(struct queue_tag *tag, bool ok) {
+  (void)ok; // the notice of the end tells more
+  struct execute_call *call = QUEUE_CONTAINER_OF(tag, struct execute_call, status_sent);
+  step(call, execute_status_sent(&call->state));
+}
+
+static void on_closed(struct queue_tag *tag, bool ok) {
+  (void)ok;
+  struct execute_call *call = QUEUE_CONTAINER_OF(tag, struct execute_call, closed);
+  step(call, execute_closed(&call->state, call->cancelled != 0));
+}
+
+// On any thread.
+static void answer_from_anywhere(struct execute_job *job, bool ok) {
+  struct job_place *place = QUEUE_CONTAINER_OF(job, struct job_place, job);
+  place->answer_ok = ok;
+  queue_wake_call(place->call->base.call, &place->answered);
+}
+
+static unsigned handle_answer(struct execute_call *call, struct job_place *place) {
+  struct execute_job *job = &place->job;
+  struct status status;
+  bool dropped = execute_job(&call->state, place->number)->stage == EXECUTE_JOB_NONE;
+  if (job->planning != NULL) {
+    if (!dropped && execute_job_finish_planning(job, place->answer_ok, &status)) {
+      return execute_planned(&call->state, place->number);
+    }
+    if (dropped) {
+      return execute_failed(&call->state, place->number);
+    }
+    return fail_job(call, place->number, &status);
+  }
+  if (!place->answer_ok) {
+    return fail_job(call, place->number, job_status(job->job));
+  }
+  return execute_job(&call->state, place->number)->stage == EXECUTE_JOB_RESERVING
+             ? execute_reserved(&call->state, place->number)
+             : execute_ended(&call->state, place->number);
+}
+
+static void on_answered(struct queue_tag *tag, bool ok) {
+  (void)ok;
+  struct job_place *place = QUEUE_CONTAINER_OF(tag, struct job_place, answered);
+  step(place->call, handle_answer(place->call, place));
+}
+
+static void on_receive_idle(struct timer_entry *timer) {
+  struct execute_call *call = QUEUE_CONTAINER_OF(timer, struct execute_call, receive_timer);
+  step(call, execute_receive_timed_out(&call->state));
+}
+
+static void on_send_idle(struct timer_entry *timer) {
+  struct execute_call *call = QUEUE_CONTAINER_OF(timer, struct execute_call, send_timer);
+  step(call, execute_send_timed_out(&call->state));
+}
+
+static void on_drain(struct server_call *base) {
+  struct execute_call *call = QUEUE_CONTAINER_OF(base, struct execute_call, base);
+  step(call, execute_drain(&call->state));
+}
+
+void execute_call_start(struct server_queue *home, grpc_call *grpc) {
+  struct execute_call *call = calloc(1, sizeof *call);
+  if (call == NULL) {
+    grpc_call_cancel_with_status(grpc, GRPC_STATUS_RESOURCE_EXHAUSTED, "no memory for the call", NULL);
+    grpc_call_unref(grpc);
+    return;
+  }
+  call->base.call = grpc;
+  call->base.drain = on_drain;
+  call->received.event = on_received;
+  call->sent.event = on_sent;
+  call->status_sent.event = on_status_sent;
+  call->closed.event = on_closed;
+  call->receive_timer.expired = on_receive_idle;
+  call->send_timer.expired = on_send_idle;
+  final_status_ok(&call->final);
+  server_call_enter(home, &call->base);
+  for (size_t i = 0; i < EXECUTE_JOBS_MAX; ++i) {
+    struct job_place *place = &call->places[i];
+    place->call = call;
+    place->answered.event = on_answered;
+    execute_job_init(&place->job, server_call_context(&call->base), call->base.identity,
+                     answer_from_anywhere);
+  }
+  // The notice of the end always succeeds and would make what is batched with it look so too.
+  grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+  close.data.recv_close_on_server.cancelled = &call->cancelled;
+  queue_start_batch(grpc, &close, 1, &call->closed);
+  step(call, execute_start(&call->state));
+  if (server_call_must_drain(&call->base)) {
+    step(call, execute_drain(&call->state));
+  }
+}

@@ -1,0 +1,44 @@
+// The limits of server/rpc, each with its reason.
+#ifndef ACLNN_SERVER_RPC_LIMITS_H
+#define ACLNN_SERVER_RPC_LIMITS_H
+
+// Calls that one queue can take over between two turns of its thread. More wait inside gRPC for a moment.
+#define SERVER_SLOTS_PER_QUEUE 32
+
+// What one client can have under way on one connection. gRPC holds further calls back in the client. An
+// unread stream costs 64 KiB here, so that a connection can pin about 16 MiB.
+#define SERVER_STREAMS_PER_CONNECTION_MAX 256
+
+// Headers that one call may send; a handle travels in a message, so this is for tracing and credentials.
+#define SERVER_METADATA_BYTES_MAX (16 * 1024)
+
+// Memory that gRPC may hold for all connections together. When it is used up, streams are killed, waiting
+// ones too: so it lies well above what max-connections times a window comes to, and is the last net only.
+#define SERVER_QUOTA_BYTES ((size_t)2 << 30)
+
+// A response message takes further chunks as long as all its tensor data stay within this: small jobs are
+// answered in one message, which stays far below gRPC's 4 MiB.
+#define RESPONSE_PACK_BYTES_MAX ((int64_t)1 << 20)
+// Chunks in one response message: one a tensor when they are small.
+#define RESPONSE_CHUNKS_MAX 16
+
+// A chunk of the reply is sent compressed only if that makes it at most this part of itself: less doesn't pay
+// for the time on any network where the server would be used.
+#define LZ4_PAYS_NUMERATOR 3
+#define LZ4_PAYS_DENOMINATOR 4
+// After a chunk that didn't pay, so many chunks of the same tensor go plain without trying.
+#define LZ4_CHUNKS_SKIPPED 15
+
+// A message in more pieces than this is joined before it is read: gRPC delivers about 20 a MiB.
+#define MESSAGE_SPANS_MAX 1024
+
+// Numbers of the descriptors that gRPC gets: above those of everything else, and over a range of so many
+// times the connections that there can be before a number comes again.
+#define LISTENER_DESCRIPTOR_MIN 64
+#define LISTENER_DESCRIPTOR_SPREAD 4
+// Connections that one listener accepts before the loop's other work gets a turn.
+#define LISTENER_ACCEPTS_PER_TURN 64
+// Connections that wait to be accepted; the kernel cuts it to net.core.somaxconn.
+#define LISTENER_BACKLOG 1024
+
+#endif

@@ -1,0 +1,127 @@
+#include "server/rpc/queue.h"
+
+#include "server/rpc/queue_annotations.h"
+
+#include <assert.h>
+#include <grpc/support/time.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+struct queue {
+  struct queue_options options;
+  grpc_completion_queue *completion_queue;
+  // A call that never goes anywhere: empty batches of it wake the thread (the C API has no other way).
+  grpc_channel *wake_channel;
+  grpc_call *wake_call;
+  pthread_t thread;
+  struct timer_list timers;
+  uint8_t *scratch;
+  size_t scratch_bytes;
+};
+
+grpc_completion_queue *queue_completion_queue(struct queue *queue) {
+  return queue->completion_queue;
+}
+
+static int64_t now_ns(const struct queue *queue) {
+  return queue->options.clock_ns(queue->options.clock_context);
+}
+
+// The deadline of the next timer on gRPC's clock.
+static gpr_timespec next_deadline(const struct queue *queue) {
+  int64_t next = timer_list_next(&queue->timers);
+  if (next == INT64_MAX) {
+    return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  }
+  int64_t left = next - now_ns(queue);
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left < 0 ? 0 : left, GPR_TIMESPAN));
+}
+
+static void *run(void *argument) {
+  struct queue *queue = argument;
+  for (;;) {
+    grpc_event event = grpc_completion_queue_next(queue->completion_queue, next_deadline(queue), NULL);
+    if (event.type == GRPC_QUEUE_SHUTDOWN) {
+      return NULL;
+    }
+    if (event.type == GRPC_OP_COMPLETE) {
+      struct queue_tag *tag = event.tag;
+      QUEUE_TAKES_OVER(tag);
+      tag->event(tag, event.success != 0);
+    }
+    if (timer_list_next(&queue->timers) != INT64_MAX) {
+      timer_list_expire(&queue->timers, now_ns(queue));
+    }
+  }
+}
+
+bool queue_create(const struct queue_options *options, struct queue **queue, struct status *status) {
+  struct queue *created = calloc(1, sizeof *created);
+  if (created == NULL) {
+    return status_fail(status, REASON_INTERNAL, NULL, "no memory for a completion queue");
+  }
+  created->options = *options;
+  timer_list_init(&created->timers, options->idle_timeout_ns);
+  created->completion_queue = grpc_completion_queue_create_for_next(NULL);
+  int error = pthread_create(&created->thread, NULL, run, created);
+  if (error != 0) {
+    grpc_completion_queue_shutdown(created->completion_queue);
+    (void)run(created);
+    grpc_completion_queue_destroy(created->completion_queue);
+    free(created);
+    return status_fail(status, REASON_INTERNAL, NULL, "can't start a thread for calls: error %d", error);
+  }
+  created->wake_channel = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "not a channel");
+  created->wake_call = grpc_channel_create_call(
+      created->wake_channel, NULL, GRPC_PROPAGATE_DEFAULTS, created->completion_queue,
+      grpc_slice_from_static_string("/wake"), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+  *queue = created;
+  return true;
+}
+
+void queue_destroy(struct queue *queue) {
+  if (queue == NULL) {
+    return;
+  }
+  grpc_call_unref(queue->wake_call);
+  grpc_channel_destroy(queue->wake_channel);
+  grpc_completion_queue_shutdown(queue->completion_queue);
+  pthread_join(queue->thread, NULL);
+  assert(timer_list_next(&queue->timers) == INT64_MAX);
+  grpc_completion_queue_destroy(queue->completion_queue);
+  free(queue->scratch);
+  free(queue);
+}
+
+void queue_start_batch(grpc_call *call, const grpc_op *ops, size_t count, struct queue_tag *tag) {
+  QUEUE_HANDS_OVER(tag);
+  grpc_call_error error = grpc_call_start_batch(call, ops, count, tag, NULL);
+  assert(error == GRPC_CALL_OK);
+}
+
+void queue_wake_call(grpc_call *call, struct queue_tag *tag) {
+  // The event may be handled, and the call given up, before start_batch has returned.
+  grpc_call_ref(call);
+  queue_start_batch(call, NULL, 0, tag);
+  grpc_call_unref(call);
+}
+
+void queue_wake(struct queue *queue, struct queue_tag *tag) {
+  queue_start_batch(queue->wake_call, NULL, 0, tag);
+}
+
+void queue_arm(struct queue *queue, struct timer_entry *timer) {
+  timer_list_arm(&queue->timers, timer, now_ns(queue));
+}
+
+uint8_t *queue_scratch(struct queue *queue, size_t size) {
+  if (size > queue->scratch_bytes) {
+    uint8_t *grown = realloc(queue->scratch, size);
+    if (grown == NULL) {
+      return NULL;
+    }
+    queue->scratch = grown;
+    queue->scratch_bytes = size;
+  }
+  return queue->scratch;
+}

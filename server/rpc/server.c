@@ -1,0 +1,272 @@
+#include "server/rpc/server.h"
+
+#include "server/rpc/execute_call.h"
+#include "server/rpc/final_status.h"
+#include "server/rpc/limits.h"
+#include "server/rpc/queue_annotations.h"
+#include "server/rpc/unary_call.h"
+
+#include <assert.h>
+#include <grpc/grpc_posix.h>
+#include <grpc/grpc_security.h>
+#include <grpc/support/alloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Waits for one call at a time, again and again.
+struct slot {
+  struct queue_tag arrived;
+  struct server_queue *home;
+  grpc_call *call;
+  grpc_call_details details;
+  grpc_metadata_array metadata;
+};
+
+struct server_queue {
+  struct server *server;
+  struct queue *queue;
+  struct slot slots[SERVER_SLOTS_PER_QUEUE];
+  struct queue_tag drain;
+  bool draining;
+  struct server_call calls; // head of the list of living calls
+};
+
+struct server {
+  struct server_options options;
+  grpc_server *grpc;
+  grpc_server_credentials *credentials;
+  struct server_queue *queues;
+  struct queue_tag shut_down;
+  // Slots, calls, and server_stop's own notices that are still out; stopped when none is.
+  atomic_size_t outstanding;
+  atomic_size_t open_calls;
+};
+
+static void let_go(struct server *server) {
+  if (atomic_fetch_sub(&server->outstanding, 1) == 1) {
+    server->options.stopped(server->options.stopped_context);
+  }
+}
+
+struct queue *server_call_queue(const struct server_call *call) {
+  return call->home->queue;
+}
+
+struct service_context *server_call_context(const struct server_call *call) {
+  return call->home->server->options.context;
+}
+
+int64_t server_call_now_ns(const struct server_call *call) {
+  const struct server_options *options = &call->home->server->options;
+  return options->clock_ns(options->clock_context);
+}
+
+void server_call_enter(struct server_queue *home, struct server_call *call) {
+  call->home = home;
+  const struct server_options *options = &home->server->options;
+  char *peer = grpc_call_get_peer(call->call);
+  options->identify(options->identify_context, peer, call->identity);
+  gpr_free(peer);
+  call->_next = &home->calls;
+  call->_previous = home->calls._previous;
+  call->_next->_previous = call;
+  call->_previous->_next = call;
+  atomic_fetch_add(&home->server->outstanding, 1);
+  atomic_fetch_add(&home->server->open_calls, 1);
+}
+
+bool server_call_must_drain(const struct server_call *call) {
+  return call->home->draining;
+}
+
+void server_call_leave(struct server_call *call) {
+  call->_next->_previous = call->_previous;
+  call->_previous->_next = call->_next;
+  grpc_call_unref(call->call);
+  call->call = NULL;
+  atomic_fetch_sub(&call->home->server->open_calls, 1);
+  let_go(call->home->server);
+}
+
+size_t server_open_calls(const struct server *server) {
+  return atomic_load(&server->open_calls);
+}
+
+static void arm_slot(struct slot *slot) {
+  struct server_queue *home = slot->home;
+  grpc_completion_queue *completion_queue = queue_completion_queue(home->queue);
+  QUEUE_HANDS_OVER(&slot->arrived);
+  grpc_call_error error =
+      grpc_server_request_call(home->server->grpc, &slot->call, &slot->details, &slot->metadata,
+                               completion_queue, completion_queue, &slot->arrived);
+  assert(error == GRPC_CALL_OK);
+}
+
+static const struct service_method *find_method(const struct server *server, const grpc_slice *path) {
+  for (size_t i = 0; i < server->options.service_count; ++i) {
+    const struct service *service = server->options.services[i];
+    for (size_t j = 0; j < service->method_count; ++j) {
+      if (grpc_slice_str_cmp(*path, service->methods[j].path) == 0) {
+        return &service->methods[j];
+      }
+    }
+  }
+  return NULL;
+}
+
+static void on_arrived(struct queue_tag *tag, bool ok) {
+  struct slot *slot = QUEUE_CONTAINER_OF(tag, struct slot, arrived);
+  struct server_queue *home = slot->home;
+  if (!ok) { // the server stops
+    grpc_metadata_array_destroy(&slot->metadata);
+    grpc_call_details_destroy(&slot->details);
+    let_go(home->server);
+    return;
+  }
+  grpc_call *call = slot->call;
+  const struct service_method *method = find_method(home->server, &slot->details.method);
+  grpc_slice_unref(slot->details.method);
+  grpc_slice_unref(slot->details.host);
+  slot->details.method = slot->details.host = grpc_empty_slice();
+  slot->metadata.count = 0;
+  arm_slot(slot);
+  if (method != NULL && method->kind == METHOD_EXECUTE) {
+    execute_call_start(home, call);
+  } else {
+    unary_call_start(home, call, method);
+  }
+}
+
+static void on_drain(struct queue_tag *tag, bool ok) {
+  (void)ok;
+  struct server_queue *home = QUEUE_CONTAINER_OF(tag, struct server_queue, drain);
+  home->draining = true;
+  struct server_call *next = NULL;
+  for (struct server_call *call = home->calls._next; call != &home->calls; call = next) {
+    next = call->_next; // draining may end the call
+    if (call->drain != NULL) {
+      call->drain(call);
+    }
+  }
+  let_go(home->server);
+}
+
+static void on_shut_down(struct queue_tag *tag, bool ok) {
+  (void)ok;
+  let_go(QUEUE_CONTAINER_OF(tag, struct server, shut_down));
+}
+
+// The arguments of every connection; the reasons stand in limits.h.
+static grpc_server *create_grpc_server(void) {
+  grpc_resource_quota *quota = grpc_resource_quota_create("aclnn-server");
+  grpc_resource_quota_resize(quota, SERVER_QUOTA_BYTES);
+  grpc_arg arguments[] = {
+      {.type = GRPC_ARG_INTEGER, .key = (char *)GRPC_ARG_HTTP2_BDP_PROBE, .value.integer = 0},
+      {.type = GRPC_ARG_INTEGER,
+       .key = (char *)GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
+       .value.integer = (int)WIRE_MESSAGE_BYTES_MAX},
+      {.type = GRPC_ARG_INTEGER,
+       .key = (char *)GRPC_ARG_MAX_METADATA_SIZE,
+       .value.integer = SERVER_METADATA_BYTES_MAX},
+      {.type = GRPC_ARG_INTEGER,
+       .key = (char *)GRPC_ARG_MAX_CONCURRENT_STREAMS,
+       .value.integer = SERVER_STREAMS_PER_CONNECTION_MAX},
+      {.type = GRPC_ARG_POINTER,
+       .key = (char *)GRPC_ARG_RESOURCE_QUOTA,
+       .value.pointer = {.p = quota, .vtable = grpc_resource_quota_arg_vtable()}},
+  };
+  grpc_channel_args all = {sizeof arguments / sizeof arguments[0], arguments};
+  grpc_server *created = grpc_server_create(&all, NULL);
+  grpc_resource_quota_unref(quota);
+  return created;
+}
+
+static bool create_queues(struct server *server, struct status *status) {
+  const struct server_options *options = &server->options;
+  struct queue_options queue_options = {.idle_timeout_ns = options->idle_timeout_ns,
+                                        .clock_ns = options->clock_ns,
+                                        .clock_context = options->clock_context};
+  for (size_t i = 0; i < options->queue_count; ++i) {
+    struct server_queue *home = &server->queues[i];
+    home->server = server;
+    home->drain.event = on_drain;
+    home->calls._next = home->calls._previous = &home->calls;
+    if (!queue_create(&queue_options, &home->queue, status)) {
+      return false;
+    }
+    grpc_server_register_completion_queue(server->grpc, queue_completion_queue(home->queue), NULL);
+  }
+  return true;
+}
+
+bool server_create(const struct server_options *options, struct server **server, struct status *status) {
+  assert(options->queue_count > 0);
+  struct server *created = calloc(1, sizeof *created);
+  if (created == NULL) {
+    return status_fail(status, REASON_INTERNAL, NULL, "no memory for the server");
+  }
+  created->options = *options;
+  created->shut_down.event = on_shut_down;
+  created->grpc = create_grpc_server();
+  created->credentials = grpc_insecure_server_credentials_create();
+  created->queues = calloc(options->queue_count, sizeof *created->queues);
+  if (created->queues == NULL) {
+    server_destroy(created);
+    return status_fail(status, REASON_INTERNAL, NULL, "no memory for the server");
+  }
+  if (!create_queues(created, status)) {
+    server_destroy(created);
+    return false;
+  }
+  *server = created;
+  return true;
+}
+
+void server_start(struct server *server) {
+  grpc_server_start(server->grpc);
+  for (size_t i = 0; i < server->options.queue_count; ++i) {
+    struct server_queue *home = &server->queues[i];
+    for (size_t j = 0; j < SERVER_SLOTS_PER_QUEUE; ++j) {
+      struct slot *slot = &home->slots[j];
+      slot->home = home;
+      slot->arrived.event = on_arrived;
+      grpc_call_details_init(&slot->details);
+      grpc_metadata_array_init(&slot->metadata);
+      atomic_fetch_add(&server->outstanding, 1);
+      arm_slot(slot);
+    }
+  }
+}
+
+void server_add_connection(struct server *server, int descriptor) {
+  grpc_server_add_channel_from_fd(server->grpc, descriptor, server->credentials);
+}
+
+void server_stop(struct server *server) {
+  // All counted before the first can come back.
+  atomic_fetch_add(&server->outstanding, server->options.queue_count + 1);
+  for (size_t i = 0; i < server->options.queue_count; ++i) {
+    queue_wake(server->queues[i].queue, &server->queues[i].drain);
+  }
+  QUEUE_HANDS_OVER(&server->shut_down);
+  grpc_server_shutdown_and_notify(server->grpc, queue_completion_queue(server->queues[0].queue),
+                                  &server->shut_down);
+}
+
+void server_cancel_calls(struct server *server) {
+  grpc_server_cancel_all_calls(server->grpc);
+}
+
+void server_destroy(struct server *server) {
+  if (server == NULL) {
+    return;
+  }
+  assert(atomic_load(&server->outstanding) == 0);
+  grpc_server_destroy(server->grpc);
+  grpc_server_credentials_release(server->credentials);
+  for (size_t i = 0; server->queues != NULL && i < server->options.queue_count; ++i) {
+    queue_destroy(server->queues[i].queue);
+  }
+  free(server->queues);
+  free(server);
+}
