@@ -1,0 +1,274 @@
+"""A small protobuf encoder and decoder that is driven by tables.
+
+The contract has few and flat messages, so two functions over a description of each message do what would
+otherwise need the protobuf package and its version pins. A message is a plain dict from field name to value.
+
+* Enums are their numbers, sub-messages are dicts, repeated fields are lists.
+* `encode` leaves out fields that are absent, None or (outside of a oneof) equal to their default.
+* `decode` fills every field that the message doesn't hold: with its default, or with None for sub-messages
+  and members of a oneof. Unknown fields are skipped. `bytes` come as memoryviews into what was decoded.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+
+Buffer = Union[bytes, bytearray, memoryview]
+
+VARINT, FIXED64, LENGTH, START_GROUP, END_GROUP, FIXED32 = range(6)
+
+# How each scalar kind travels, and its default.
+_WIRE_TYPES = {
+    "int32": VARINT,
+    "int64": VARINT,
+    "uint32": VARINT,
+    "uint64": VARINT,
+    "bool": VARINT,
+    "enum": VARINT,
+    "double": FIXED64,
+    "string": LENGTH,
+    "bytes": LENGTH,
+    "message": LENGTH,
+}
+_DEFAULTS: Dict[str, Any] = {
+    "int32": 0,
+    "int64": 0,
+    "uint32": 0,
+    "uint64": 0,
+    "bool": False,
+    "enum": 0,
+    "double": 0.0,
+    "string": "",
+    "bytes": b"",
+    "message": None,
+}
+_GROUP_DEPTH_MAX = 32
+
+
+class WireError(ValueError):
+    """The bytes are not a message of the expected type."""
+
+
+class Field:
+    """One field of a message: its number, name, kind and what belongs to the kind."""
+
+    __slots__ = ("number", "name", "kind", "repeated", "message", "enum", "oneof", "wire_type", "tag")
+
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        kind: str,
+        *,
+        repeated: bool = False,
+        message: Optional["Message"] = None,
+        enum: Optional[str] = None,
+        oneof: Optional[str] = None,
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.kind = kind
+        self.repeated = repeated
+        self.message = message
+        self.enum = enum
+        self.oneof = oneof
+        self.wire_type = _WIRE_TYPES[kind]
+        packed = repeated and self.wire_type != LENGTH
+        self.tag = encode_varint(number << 3 | (LENGTH if packed else self.wire_type))
+
+    def default(self) -> Any:
+        """What `decode` gives for a field that the message doesn't hold."""
+        if self.repeated:
+            return []
+        return None if self.oneof else _DEFAULTS[self.kind]
+
+
+class Message:
+    """A message type: its full name and its fields."""
+
+    __slots__ = ("name", "fields", "by_number", "by_name")
+
+    def __init__(self, name: str, fields: Iterable[Field] = ()) -> None:
+        self.name = name
+        self.fields: Tuple[Field, ...] = tuple(fields)
+        self.by_number = {field.number: field for field in self.fields}
+        self.by_name = {field.name: field for field in self.fields}
+
+
+def encode_varint(value: int) -> bytes:
+    """The varint of a number; negative ones as 64-bit two's complement."""
+    value &= 0xFFFFFFFFFFFFFFFF
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _encode_scalar(field: Field, value: Any) -> bytes:
+    if field.wire_type == VARINT:
+        return encode_varint(int(value))
+    if field.kind == "double":
+        return struct.pack("<d", value)
+    data = value.encode("utf-8") if field.kind == "string" else value
+    if field.kind == "message":
+        assert field.message is not None
+        data = encode(field.message, value)
+    return b"".join((encode_varint(len(data)), data))
+
+
+def _encode_field(field: Field, value: Any, parts: List[Buffer]) -> None:
+    if field.repeated and field.wire_type != LENGTH:
+        packed = b"".join(_encode_scalar(field, item) for item in value)
+        parts += (field.tag, encode_varint(len(packed)), packed)
+        return
+    for item in value if field.repeated else (value,):
+        parts += (field.tag, _encode_scalar(field, item))
+
+
+def encode(message: Message, values: Mapping[str, Any]) -> bytes:
+    """The bytes of a message. Fields are written in the order of the table."""
+    unknown = values.keys() - message.by_name.keys()
+    if unknown:
+        raise KeyError(f"{message.name} has no field {sorted(unknown)[0]}")
+    parts: List[Buffer] = []
+    for field in message.fields:
+        value = values.get(field.name)
+        if value is None:
+            continue
+        if field.repeated or (not field.oneof and field.kind != "message"):
+            if not value and value is not True:
+                continue
+        _encode_field(field, value, parts)
+    return b"".join(parts)
+
+
+def read_varint(data: Buffer, position: int, end: int) -> Tuple[int, int]:
+    """The unsigned number at `position` and the position after it."""
+    result = 0
+    for shift in range(0, 70, 7):
+        if position >= end:
+            break
+        byte = data[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result & 0xFFFFFFFFFFFFFFFF, position
+    raise WireError("a varint ends early or is too long")
+
+
+def _scalar(field: Field, raw: int) -> Any:
+    """The value of a varint field."""
+    kind = field.kind
+    if kind == "bool":
+        return raw != 0
+    if kind == "int64":
+        return raw - (1 << 64) if raw >> 63 else raw
+    if kind in ("int32", "enum"):
+        raw &= 0xFFFFFFFF
+        return raw - (1 << 32) if raw >> 31 else raw
+    return raw & 0xFFFFFFFF if kind == "uint32" else raw
+
+
+def skip_field(data: Buffer, position: int, end: int, wire_type: int, depth: int = 0) -> int:
+    """The position after the value of a field that nobody here knows."""
+    if wire_type == VARINT:
+        return read_varint(data, position, end)[1]
+    if wire_type == LENGTH:
+        length, position = read_varint(data, position, end)
+        position += length
+    elif wire_type in (FIXED64, FIXED32):
+        position += 8 if wire_type == FIXED64 else 4
+    elif wire_type == START_GROUP and depth < _GROUP_DEPTH_MAX:
+        while True:
+            tag, position = read_varint(data, position, end)
+            if tag & 7 == END_GROUP:
+                break
+            position = skip_field(data, position, end, tag & 7, depth + 1)
+    else:
+        raise WireError(f"a field of wire type {wire_type} makes no sense here")
+    if position > end:
+        raise WireError("a field ends after its message")
+    return position
+
+
+def _read_length(field: Field, data: memoryview, start: int, end: int) -> Any:
+    """The value of a field that travels as a length and so many bytes."""
+    if field.kind == "message":
+        assert field.message is not None
+        return _decode(field.message, data, start, end)
+    if field.kind == "bytes":
+        return data[start:end]
+    try:
+        return str(data[start:end], "utf-8")
+    except UnicodeDecodeError as error:
+        raise WireError(f"{field.name} is not UTF-8") from error
+
+
+def _read_fixed64(field: Field, data: memoryview, position: int, end: int) -> Tuple[float, int]:
+    if position + 8 > end:
+        raise WireError(f"{field.name} ends early")
+    return struct.unpack_from("<d", data, position)[0], position + 8
+
+
+def _read_packed(field: Field, data: memoryview, position: int, end: int) -> List[Any]:
+    items: List[Any] = []
+    while position < end:
+        if field.wire_type == VARINT:
+            raw, position = read_varint(data, position, end)
+            items.append(_scalar(field, raw))
+        else:
+            value, position = _read_fixed64(field, data, position, end)
+            items.append(value)
+    return items
+
+
+def _store(field: Field, values: Dict[str, Any], value: Any, message: Message) -> None:
+    if field.repeated:
+        values[field.name].append(value)
+        return
+    if field.oneof:  # the last one of a oneof wins
+        for other in message.fields:
+            if other.oneof == field.oneof:
+                values[other.name] = None
+    values[field.name] = value
+
+
+def _decode(message: Message, data: memoryview, position: int, end: int) -> Dict[str, Any]:
+    values = {field.name: field.default() for field in message.fields}
+    while position < end:
+        tag, position = read_varint(data, position, end)
+        wire_type = tag & 7
+        field = message.by_number.get(tag >> 3)
+        if tag >> 3 == 0:
+            raise WireError("field number 0")
+        if field is None:
+            position = skip_field(data, position, end, wire_type)
+        elif wire_type == LENGTH and (field.wire_type == LENGTH or field.repeated):
+            length, position = read_varint(data, position, end)
+            if position + length > end:
+                raise WireError(f"{field.name} ends after its message")
+            if field.wire_type == LENGTH:
+                _store(field, values, _read_length(field, data, position, position + length), message)
+            else:
+                values[field.name] += _read_packed(field, data, position, position + length)
+            position += length
+        elif wire_type != field.wire_type:
+            raise WireError(f"{field.name} has wire type {wire_type}")
+        elif wire_type == VARINT:
+            raw, position = read_varint(data, position, end)
+            _store(field, values, _scalar(field, raw), message)
+        else:
+            value, position = _read_fixed64(field, data, position, end)
+            _store(field, values, value, message)
+    return values
+
+
+def decode(message: Message, data: Buffer) -> Dict[str, Any]:
+    """The fields of a message; raises WireError if the bytes are not one."""
+    view = memoryview(data)
+    return _decode(message, view, 0, len(view))
