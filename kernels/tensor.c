@@ -325,30 +325,23 @@ int64_t tensor_desc_offset_of(const struct tensor_desc *desc, int64_t flat) {
 
 void tensor_desc_format_shape(const struct tensor_desc *desc, char *text, size_t text_bytes) {
   static const char more[] = "...]";
-  if (text_bytes < 1 + sizeof more) {
-    if (text_bytes > 0) {
-      text[0] = '\0';
+  char whole[TENSOR_RANK_MAX * 24 + sizeof more] = "[";
+  size_t used = 1;
+  size_t cut = 1; // the end of the dims after which the mark of what is missing still fits
+  for (size_t dim = 0; dim < desc->rank && dim < TENSOR_RANK_MAX; dim++) {
+    used += (size_t)snprintf(whole + used, sizeof whole - used, "%lld%s", (long long)desc->shape[dim],
+                             dim + 1 == desc->rank ? "" : ", ");
+    if (used + sizeof more <= text_bytes) {
+      cut = used;
     }
-    return;
   }
-  size_t used = 0;
-  text[used++] = '[';
-  size_t kept = desc->rank < TENSOR_RANK_MAX ? desc->rank : TENSOR_RANK_MAX;
-  for (size_t dim = 0; dim < desc->rank; dim++) {
-    char number[24];
-    bool last = dim + 1 == desc->rank;
-    int length = 0;
-    if (dim < kept) {
-      length = snprintf(number, sizeof number, "%lld%s", (long long)desc->shape[dim], last ? "" : ", ");
-    }
-    // What follows a dim is either its end or, if there is no room, the mark of what is missing.
-    size_t room_after = last ? sizeof "]" : sizeof more;
-    if (length == 0 || used + (size_t)length + room_after > text_bytes) {
-      memcpy(text + used, more, sizeof more);
-      return;
-    }
-    memcpy(text + used, number, (size_t)length);
-    used += (size_t)length;
+  snprintf(whole + used, sizeof whole - used, "%s", desc->rank > TENSOR_RANK_MAX ? more : "]");
+  if (strlen(whole) < text_bytes) {
+    strcpy(text, whole);
+  } else if (cut + sizeof more <= text_bytes) {
+    memcpy(text, whole, cut);
+    strcpy(text + cut, more);
+  } else if (text_bytes > 0) {
+    text[0] = '\0';
   }
-  memcpy(text + used, "]", sizeof "]");
 }

@@ -112,8 +112,12 @@ static unsigned char *storage_at(const struct backward_job *job, size_t paramete
   return (unsigned char *)job->run->storages[parameter] + byte;
 }
 
+static bool is_over(const struct backward_job *job) {
+  return operator_run_is_cancelled(job->run) || atomic_load_explicit(&job->refused, memory_order_relaxed);
+}
+
 // Adds `count` gradients of the row or plane that begins at these element offsets; false if an index is not
-// allowed, or once the run is to end anyway.
+// allowed, or once the attempt is over anyway.
 static bool add_line(const struct backward_job *job, const struct sums *sums, int64_t gradient_offset,
                      int64_t index_offset, int64_t count) {
   struct gradient_span span = {
@@ -126,7 +130,7 @@ static bool add_line(const struct backward_job *job, const struct sums *sums, in
     span.gradients = storage_at(job, BACKWARD_GRAD_OUTPUT, gradient * job->value_bytes);
     span.indices = storage_at(job, BACKWARD_INDICES, index * job->index_bytes);
     span.count = count - begin < OPERATOR_RUN_CANCEL_ELEMENTS ? count - begin : OPERATOR_RUN_CANCEL_ELEMENTS;
-    if (operator_run_is_cancelled(job->run) || !job->add(sums, span)) {
+    if (is_over(job) || !job->add(sums, span)) {
       return false;
     }
   }

@@ -293,6 +293,7 @@ void error_details_read(int code, const char *message, const uint8_t *details, s
   }
   bool has_message = message != NULL && message[0] != '\0';
   utf8_copy_shortened(failed->message, sizeof failed->message, has_message ? message : rpc_code_name(code));
+  utf8_repair(failed->message);
   if (size == 0) {
     return;
   }

@@ -32,6 +32,12 @@ static bool skip_unknown(struct span_cursor *cursor, uint32_t field, enum wire_t
     return status_fail(status, REASON_FEATURE_UNSUPPORTED, NULL, "field %" PRIu32 " of %s is not known here",
                        field, message);
   }
+  // protobuf-c can't skip a group, so that control messages don't take one as a hint either.
+  if (kind == EXECUTE_MESSAGE_REQUEST && type == WIRE_TYPE_START_GROUP) {
+    return status_fail(status, REASON_MESSAGE_INVALID, NULL,
+                       "field %" PRIu32 " of %s is a group, which this contract doesn't have", field,
+                       message);
+  }
   if (!span_skip_value(cursor, field, type)) {
     return status_fail(status, REASON_MESSAGE_INVALID, NULL,
                        "field %" PRIu32 " of %s is malformed or ends early", field, message);

@@ -46,9 +46,11 @@ struct execute_message {
 };
 
 // Checks the whole message (structure of every chunk's envelope included) and finds its parts, in whatever
-// order they come. Two heads in one message are refused (SEQUENCE_INVALID): one job a message. Fails with
-// MESSAGE_INVALID, FEATURE_UNSUPPORTED (unknown field or codec, the number named) or SEQUENCE_INVALID.
-// The spans must outlive *message.
+// order they come. Two heads (or dones) in one message are refused (SEQUENCE_INVALID) where protobuf would
+// merge them: one job a message. Of a chunk's field that comes twice the last counts; a chunk without data
+// has data_bytes 0, which is the receiver's to refuse. Fails with MESSAGE_INVALID (a tensor_index of more
+// than 32 bits too), FEATURE_UNSUPPORTED (unknown field or codec, the number named) or SEQUENCE_INVALID.
+// Takes time linear in chunks and spans. The spans must outlive *message.
 MUST_CHECK bool execute_message_read(enum execute_message_kind kind, const struct span *spans,
                                      size_t span_count, struct execute_message *message,
                                      struct status *status);

@@ -1,10 +1,14 @@
 // Control messages: bytes on the wire <-> plain structs. The only place that sees protobuf-c's types.
 //
 // Reading a request is strict: unknown fields below 1000 at any depth, unknown enum values and empty oneofs
-// are FEATURE_UNSUPPORTED with the number named; what isn't a protobuf message of that type, bad UTF-8 or a
-// NUL in a string is MESSAGE_INVALID; a second argument or tensor count beyond the limits is
-// ACLNN_ERR_PARAM_INVALID. Reading a response is lenient: unknown fields are skipped and unknown enum values
-// become UNSPECIFIED. Written messages are malloc'ed into a wire_buffer that the caller frees. Any thread.
+// are FEATURE_UNSUPPORTED with the number named; what isn't a protobuf message of that type, bad UTF-8, a NUL
+// in a string, or a sub-message given twice where one may be is MESSAGE_INVALID (message_validator.h has the
+// whole list); more arguments or tensors than the structs hold, or a message that would take too much memory
+// (message_io.h), is ACLNN_ERR_PARAM_INVALID. Names that are too long are cut and end with "...", so that
+// they equal no valid one. Reading a response is lenient: unknown fields are skipped, unknown enum values
+// become UNSPECIFIED, and what the structs can't hold is left out where that does no harm, else
+// MESSAGE_INVALID. Written messages are malloc'ed into a wire_buffer that the caller frees. A failed call
+// leaves its outputs untouched. Any thread.
 #ifndef ACLNN_PROTO_WIRE_MESSAGES_H
 #define ACLNN_PROTO_WIRE_MESSAGES_H
 

@@ -8,7 +8,7 @@
 
 #include "kernels/argument.h"
 #include "kernels/status.h"
-#include "server/session/session_table.h"
+#include "server/session/limits.h"
 
 #define HANDLE_REPLICA_BYTES 16
 

@@ -1,5 +1,6 @@
 #include "server/session/session_table.h"
 
+#include "server/session/expiry_queue.h"
 #include "server/session/sealed_handle.h"
 
 #include <assert.h>
@@ -18,14 +19,11 @@
 #define RETRY_MS_MIN 50
 #define RETRY_MS_MAX 1000
 
-#define NOT_QUEUED SIZE_MAX
-
 // A line of the table. One without executor remembers that a foreign handle was used up or destroyed here.
 struct entry {
   struct handle_key key;
   struct executor *executor;
-  int64_t expires_ms;    // steady
-  size_t queue_position; // NOT_QUEUED: its time has come, but its one-shot is held
+  struct expiry expiry; // steady; not in the queue when its time has come, but its one-shot is held
   UT_hash_handle hh;
 };
 
@@ -47,9 +45,8 @@ struct session_table {
   pthread_mutex_t mutex; // guards what follows
   uint64_t last_id;
   struct entry *entries;
-  struct entry **queue; // a binary heap: the first to expire is first
-  size_t queue_count;   // at most twice executors_max
-  size_t foreign;       // foreign executors, and foreign ones remembered: at most executors_max
+  size_t foreign; // foreign executors, and foreign ones remembered: at most executors_max
+  struct expiry_queue queue;
   struct session_state state;
 };
 
@@ -66,57 +63,16 @@ static int64_t unix_ms(const struct session_table *table) {
   return table->options.unix_ms(table->options.clock_context);
 }
 
-// The queue of expiries.
-
-static void queue_put(struct session_table *table, size_t position, struct entry *entry) {
-  table->queue[position] = entry;
-  entry->queue_position = position;
-}
-
-// Moves an entry to where its time belongs; the place at `position` is free.
-static void queue_settle(struct session_table *table, size_t position, struct entry *entry) {
-  while (position > 0 && table->queue[(position - 1) / 2]->expires_ms > entry->expires_ms) {
-    queue_put(table, position, table->queue[(position - 1) / 2]);
-    position = (position - 1) / 2;
-  }
-  for (;;) {
-    size_t child = 2 * position + 1;
-    if (child + 1 < table->queue_count &&
-        table->queue[child + 1]->expires_ms < table->queue[child]->expires_ms) {
-      child++;
-    }
-    if (child >= table->queue_count || table->queue[child]->expires_ms >= entry->expires_ms) {
-      break;
-    }
-    queue_put(table, position, table->queue[child]);
-    position = child;
-  }
-  queue_put(table, position, entry);
-}
-
-static void queue_remove(struct session_table *table, struct entry *entry) {
-  size_t position = entry->queue_position;
-  if (position == NOT_QUEUED) {
-    return;
-  }
-  entry->queue_position = NOT_QUEUED;
-  struct entry *last = table->queue[--table->queue_count];
-  if (last != entry) {
-    queue_settle(table, position, last);
-  }
-}
-
-static void queue_reschedule(struct session_table *table, struct entry *entry, int64_t expires_ms) {
-  queue_remove(table, entry);
-  entry->expires_ms = expires_ms;
-  queue_settle(table, table->queue_count++, entry);
-}
-
-static int64_t queue_next(const struct session_table *table) {
-  return table->queue_count > 0 ? table->queue[0]->expires_ms : INT64_MAX;
+static int64_t next_expiry(const struct session_table *table) {
+  const struct expiry *first = expiry_queue_first(&table->queue);
+  return first != NULL ? first->expires_ms : INT64_MAX;
 }
 
 // Entries. All of these are called under the lock.
+
+static struct entry *from_expiry(struct expiry *expiry) {
+  return (struct entry *)((char *)expiry - offsetof(struct entry, expiry));
+}
 
 static struct entry *entry_find(struct session_table *table, const struct handle_key *key) {
   struct entry *entry;
@@ -132,13 +88,12 @@ static bool entry_add(struct session_table *table, const struct handle_key *key,
     return false;
   }
   entry->key = *key;
-  entry->expires_ms = expires_ms;
   HASH_ADD(hh, table->entries, key, sizeof entry->key, entry);
   if (entry->hh.tbl == NULL) {
     free(entry);
     return false;
   }
-  queue_settle(table, table->queue_count++, entry);
+  expiry_queue_schedule(&table->queue, &entry->expiry, expires_ms);
   if (executor != NULL) {
     entry->executor = executor;
     executor->entry = entry;
@@ -150,7 +105,7 @@ static bool entry_add(struct session_table *table, const struct handle_key *key,
 }
 
 static void entry_remove(struct session_table *table, struct entry *entry) {
-  queue_remove(table, entry);
+  expiry_queue_remove(&table->queue, &entry->expiry);
   HASH_DEL(table->entries, entry);
   free(entry);
 }
@@ -166,7 +121,7 @@ static struct executor *retire(struct session_table *table, struct executor *exe
   ++*counter;
   if (executor->foreign && !expired && executor->handle_expires_ms > now_ms) {
     entry->executor = NULL;
-    queue_reschedule(table, entry, executor->handle_expires_ms);
+    expiry_queue_schedule(&table->queue, &entry->expiry, executor->handle_expires_ms);
   } else {
     table->foreign -= executor->foreign;
     entry_remove(table, entry);
@@ -179,14 +134,14 @@ static struct executor *retire(struct session_table *table, struct executor *exe
 static bool expire_batch(struct session_table *table, int64_t now_ms, struct executor *gone[EXPIRE_BATCH],
                          size_t *gone_count) {
   *gone_count = 0;
-  for (size_t i = 0; i < EXPIRE_BATCH && queue_next(table) <= now_ms; i++) {
-    struct entry *entry = table->queue[0];
+  for (size_t i = 0; i < EXPIRE_BATCH && next_expiry(table) <= now_ms; i++) {
+    struct entry *entry = from_expiry(expiry_queue_first(&table->queue));
     struct executor *executor = entry->executor;
     if (executor == NULL) {
       table->foreign--;
       entry_remove(table, entry);
     } else if (!executor->repeatable && executor->holds > 0) {
-      queue_remove(table, entry); // session_release or session_consume will see to it
+      expiry_queue_remove(&table->queue, &entry->expiry); // session_release or session_consume will see to it
     } else {
       executor = retire(table, executor, &table->state.expired, now_ms);
       if (executor != NULL) {
@@ -194,7 +149,7 @@ static bool expire_batch(struct session_table *table, int64_t now_ms, struct exe
       }
     }
   }
-  return queue_next(table) <= now_ms;
+  return next_expiry(table) <= now_ms;
 }
 
 static bool has_room(const struct session_table *table, bool foreign) {
@@ -212,7 +167,7 @@ static bool add_executor(struct session_table *table, const struct handle_key *k
     expire_batch(table, now_ms, gone, gone_count);
   }
   if (!has_room(table, executor->foreign)) {
-    int64_t retry_ms = add_saturated(queue_next(table), -now_ms);
+    int64_t retry_ms = add_saturated(next_expiry(table), -now_ms);
     retry_ms = retry_ms < RETRY_MS_MIN ? RETRY_MS_MIN : retry_ms;
     status_fail(status, REASON_EXECUTOR_LIMIT, NULL, "the server keeps at most %zu executors",
                 table->options.executors_max);
@@ -237,15 +192,15 @@ bool session_table_create(const struct session_options *options, struct session_
     return status_fail(status, REASON_INTERNAL, NULL, "libsodium cannot be initialised");
   }
   struct session_table *created = calloc(1, sizeof *created);
-  struct entry **queue = calloc(options->executors_max, 2 * sizeof *queue);
-  if (created == NULL || queue == NULL) {
+  // As many foreign ones may be remembered as there may be executors.
+  size_t capacity;
+  if (created == NULL || __builtin_mul_overflow(options->executors_max, 2, &capacity) ||
+      !expiry_queue_init(&created->queue, capacity)) {
     free(created);
-    free(queue);
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for a table of %zu executors",
                        options->executors_max);
   }
   created->options = *options;
-  created->queue = queue;
   randombytes_buf(created->replica, sizeof created->replica);
   pthread_mutex_init(&created->mutex, NULL);
   *table = created;
@@ -264,7 +219,7 @@ void session_table_destroy(struct session_table *table) {
     free(entry);
   }
   pthread_mutex_destroy(&table->mutex);
-  free(table->queue);
+  expiry_queue_clear(&table->queue);
   sodium_memzero(table, sizeof *table);
   free(table);
 }
@@ -386,10 +341,10 @@ static enum session_hold_outcome hold(struct session_table *table, const struct 
   if (found != NULL && !found->repeatable && found->holds > 0) {
     return refuse(status, REASON_EXECUTOR_CONSUMED, "is a one-shot and in use by another job");
   }
-  if (found != NULL && entry->expires_ms > moment->steady_ms) {
+  if (found != NULL && entry->expiry.expires_ms > moment->steady_ms) {
     found->holds++;
     if (found->repeatable) {
-      queue_reschedule(table, entry, add_saturated(moment->steady_ms, found->ttl_ms));
+      expiry_queue_schedule(&table->queue, &entry->expiry, add_saturated(moment->steady_ms, found->ttl_ms));
     }
     *executor = found;
     return SESSION_HELD;
@@ -497,7 +452,7 @@ void session_release(struct session_table *table, struct executor *executor) {
   executor->holds--;
   if (executor->entry == NULL) {
     gone = executor->holds == 0 ? executor : NULL;
-  } else if (!executor->repeatable && executor->entry->expires_ms <= now_ms) {
+  } else if (!executor->repeatable && executor->entry->expiry.expires_ms <= now_ms) {
     gone = retire(table, executor, &table->state.expired, now_ms);
   }
   pthread_mutex_unlock(&table->mutex);
@@ -536,7 +491,7 @@ int64_t session_table_expire(struct session_table *table) {
     int64_t now_ms = steady_ms(table);
     pthread_mutex_lock(&table->mutex);
     more = expire_batch(table, now_ms, gone, &gone_count);
-    next_ms = queue_next(table);
+    next_ms = next_expiry(table);
     pthread_mutex_unlock(&table->mutex);
     free_all(gone, gone_count);
   }
@@ -545,7 +500,7 @@ int64_t session_table_expire(struct session_table *table) {
 
 int64_t session_table_next_expiry(struct session_table *table) {
   pthread_mutex_lock(&table->mutex);
-  int64_t next_ms = queue_next(table);
+  int64_t next_ms = next_expiry(table);
   pthread_mutex_unlock(&table->mutex);
   return next_ms;
 }

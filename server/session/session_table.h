@@ -14,14 +14,11 @@
 
 #include "kernels/operator.h"
 #include "kernels/status.h"
+#include "server/session/limits.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define SESSION_KEY_BYTES 32
-#define SESSION_HANDLE_BYTES_MAX 8192
-#define SESSION_IDENTITY_BYTES_MAX 127
 
 struct session_table;
 struct executor; // one entry; reference-counted, immutable but for its state

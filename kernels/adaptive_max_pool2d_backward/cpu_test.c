@@ -1,0 +1,444 @@
+// The backward's kernels against a plain computation, for all types, layouts and numbers of threads.
+#include "kernels/testing/operator_call.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#ifdef ACLNN_SANITIZED
+#define RANDOM_CASES 300
+#else
+#define RANDOM_CASES 4000
+#endif
+
+enum { GRAD_OUTPUT, SELF, INDICES, GRAD_INPUT };
+
+static int64_t index_read(const struct operator_call *call, int64_t flat) {
+  const struct tensor_desc *desc = call_desc(call, INDICES);
+  int64_t offset = tensor_desc_offset_of(desc, flat);
+  return desc->data_type == DATA_TYPE_INT64 ? ((const int64_t *)call->storages[INDICES])[offset]
+                                            : ((const int32_t *)call->storages[INDICES])[offset];
+}
+
+static void index_write(struct operator_call *call, int64_t flat, int64_t value) {
+  const struct tensor_desc *desc = call_desc(call, INDICES);
+  int64_t offset = tensor_desc_offset_of(desc, flat);
+  if (desc->data_type == DATA_TYPE_INT64) {
+    ((int64_t *)call->storages[INDICES])[offset] = value;
+  } else {
+    ((int32_t *)call->storages[INDICES])[offset] = (int32_t)value;
+  }
+}
+
+static int64_t rows_of(const struct tensor_desc *desc) {
+  return desc->shape[desc->rank - 2];
+}
+
+static int64_t columns_of(const struct tensor_desc *desc) {
+  return desc->shape[desc->rank - 1];
+}
+
+static int64_t plane_elements(const struct tensor_desc *desc) {
+  return rows_of(desc) * columns_of(desc);
+}
+
+// The whole storage of gradInput as it should be: one sum after the other, in the order of gradOutput.
+static void *expected_storage(const struct operator_call *call) {
+  const struct tensor_desc *grad_output = call_desc(call, GRAD_OUTPUT);
+  const struct tensor_desc *grad_input = call_desc(call, GRAD_INPUT);
+  int64_t elements = tensor_desc_elements(grad_input);
+  float *sums = calloc((size_t)elements + 1, sizeof *sums);
+  for (int64_t flat = 0; flat < tensor_desc_elements(grad_output); flat++) {
+    int64_t plane = flat / plane_elements(grad_output);
+    float value = value_read(grad_output->data_type, call->storages[GRAD_OUTPUT],
+                             tensor_desc_offset_of(grad_output, flat));
+    sums[plane * plane_elements(grad_input) + index_read(call, flat)] += value;
+  }
+  void *storage = calloc((size_t)tensor_desc_storage_bytes(grad_input) + 1, 1);
+  for (int64_t flat = 0; flat < elements; flat++) {
+    value_write(grad_input->data_type, storage, tensor_desc_offset_of(grad_input, flat), sums[flat]);
+  }
+  free(sums);
+  return storage;
+}
+
+static void assert_runs_as_expected(struct operator_call *call, const struct call_pools *pools) {
+  void *expected = expected_storage(call);
+  const struct tensor_desc *grad_input = call_desc(call, GRAD_INPUT);
+  for (size_t i = 0; i < CALL_POOLS; i++) {
+    if (!call_run(call, pools->pools[i])) {
+      fail_msg("%s", call->status.message);
+    }
+    for (int64_t element = 0; element < grad_input->storage_elements; element++) {
+      if (!value_equal(grad_input->data_type, call->storages[GRAD_INPUT], expected, element)) {
+        fail_msg("element %lld with %zu threads", (long long)element, pools->threads[i]);
+      }
+    }
+  }
+  free(expected);
+}
+
+enum index_choice { IN_WINDOWS, ANYWHERE, ALL_THE_SAME, INDEX_CHOICES };
+
+static int64_t random_in_window(struct random *random, int64_t m, int64_t input, int64_t output) {
+  return random_between(random, m * input / output, ((m + 1) * input + output - 1) / output);
+}
+
+// Fills gradOutput and indices; what lies outside the view of indices is no legal index.
+static void fill_inputs(struct operator_call *call, struct random *random, enum index_choice choice) {
+  const struct tensor_desc *grad_output = call_desc(call, GRAD_OUTPUT);
+  const struct tensor_desc *self = call_desc(call, SELF);
+  random_values(random, grad_output->data_type, call->storages[GRAD_OUTPUT],
+                (size_t)grad_output->storage_elements);
+  memset(call->storages[INDICES], 0xff, (size_t)tensor_desc_storage_bytes(call_desc(call, INDICES)));
+  int64_t same = random_between(random, 0, plane_elements(self));
+  for (int64_t flat = 0; flat < tensor_desc_elements(grad_output); flat++) {
+    int64_t row = flat / columns_of(grad_output) % rows_of(grad_output);
+    int64_t column = flat % columns_of(grad_output);
+    int64_t index = same;
+    if (choice == IN_WINDOWS) {
+      index = random_in_window(random, row, rows_of(self), rows_of(grad_output)) * columns_of(self) +
+              random_in_window(random, column, columns_of(self), columns_of(grad_output));
+    } else if (choice == ANYWHERE) {
+      index = random_between(random, 0, plane_elements(self));
+    }
+    index_write(call, flat, index);
+  }
+}
+
+// Begins and plans a call; each tensor has a layout at random where `random` isn't NULL.
+static void begin(struct operator_call *call, const char *self, const char *grad_output,
+                  enum data_type index_type, struct random *random) {
+  call_begin(call, "aclnnAdaptiveMaxPool2dBackward");
+  struct tensor_desc descs[4] = {
+      [GRAD_OUTPUT] = desc_of(grad_output),
+      [SELF] = desc_of(self),
+      [INDICES] = desc_of(grad_output),
+      [GRAD_INPUT] = desc_of(self),
+  };
+  descs[INDICES].data_type = index_type;
+  static const char *const names[] = {"gradOutput", "self", "indices", "gradInput"};
+  for (size_t i = 0; i < 4; i++) {
+    if (random != NULL) {
+      random_layout(random, &descs[i], i == GRAD_INPUT ? DIRECTION_OUTPUT : DIRECTION_INPUT);
+    }
+    call_add_tensor(call, names[i], &descs[i]);
+  }
+  if (!call_plan(call)) {
+    fail_msg("%s of %s: %s", grad_output, self, call->status.message);
+  }
+}
+
+static enum data_type random_index_type(struct random *random) {
+  return random_between(random, 0, 2) == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64;
+}
+
+static void small_planes_match_the_plain_computation(void **state) {
+  struct random random = {1};
+  static const char *const types[] = {"fp32", "fp16", "bf16"};
+  for (int i = 0; i < RANDOM_CASES; i++) {
+    char self[64];
+    char grad_output[64];
+    const char *type = types[random_between(&random, 0, 3)];
+    char planes[16];
+    bool with_batches = random_between(&random, 0, 3) > 0;
+    snprintf(planes, sizeof planes, "%d%s", (int)random_between(&random, 1, 5), with_batches ? ",3" : "");
+    snprintf(self, sizeof self, "%s[%s,%d,%d]", type, planes, (int)random_between(&random, 1, 21),
+             (int)random_between(&random, 1, 21));
+    snprintf(grad_output, sizeof grad_output, "%s[%s,%d,%d]", type, planes,
+             (int)random_between(&random, 1, 25), (int)random_between(&random, 1, 25));
+    struct operator_call call;
+    begin(&call, self, grad_output, random_index_type(&random), i % 2 == 0 ? NULL : &random);
+    fill_inputs(&call, &random, (enum index_choice)random_between(&random, 0, INDEX_CHOICES));
+    assert_runs_as_expected(&call, *state);
+    call_end(&call);
+  }
+}
+
+// Planes that are split in ranges, among them some whose rows are longer than a range.
+static void large_planes_match_the_plain_computation(void **state) {
+  struct random random = {2};
+  static const char *const shapes[][2] = {
+      {"[1,2,300,301]", "[1,2,300,301]"}, {"[3,257,513]", "[3,100,64]"},
+      {"[1,1,1,200000]", "[1,1,1,9999]"}, {"[1,1,200000,1]", "[1,1,777,1]"},
+      {"[1,70000,3]", "[1,1,1]"},         {"[2,1,3,70000]", "[2,1,5,2001]"},
+      {"[1,1,512,256]", "[1,1,1024,3]"},  {"[1,1,2200,2100]", "[1,1,220,70]"},
+  };
+  static const char *const types[] = {"fp32", "fp16", "bf16"};
+  for (size_t shape = 0; shape < sizeof shapes / sizeof shapes[0]; shape++) {
+    for (int choice = 0; choice < INDEX_CHOICES; choice++) {
+      const char *type = types[((size_t)choice + shape) % 3];
+      char self[64];
+      char grad_output[64];
+      snprintf(self, sizeof self, "%s%s", type, shapes[shape][0]);
+      snprintf(grad_output, sizeof grad_output, "%s%s", type, shapes[shape][1]);
+      struct operator_call call;
+      begin(&call, self, grad_output, random_index_type(&random),
+            random_bits(&random) % 2 == 0 ? NULL : &random);
+      fill_inputs(&call, &random, (enum index_choice)choice);
+      assert_runs_as_expected(&call, *state);
+      call_end(&call);
+    }
+  }
+}
+
+// One index in millions outside its window, in the middle of a plane of many ranges.
+static void a_single_index_outside_its_window_is_added_where_it_points(void **state) {
+  struct random random = {3};
+  struct operator_call call;
+  begin(&call, "fp32[2,600,700]", "fp32[2,300,350]", DATA_TYPE_INT32, NULL);
+  fill_inputs(&call, &random, IN_WINDOWS);
+  index_write(&call, 150 * 350 + 7, 600 * 700 - 1);
+  assert_runs_as_expected(&call, *state);
+  call_end(&call);
+}
+
+struct sum_case {
+  const char *type;
+  float gradients[4];
+  float expected;
+};
+
+static void sums_are_formed_in_float_and_rounded_once(void **state) {
+  (void)state;
+  static const struct sum_case rows[] = {
+      {"fp16", {2048, 1, 1, 1}, 2052}, // 2051 lies between 2050 and 2052: a tie, to even
+      {"bf16", {256, 1, 1, 1}, 260},   // 259 lies between 258 and 260
+      {"fp32", {16777216, 1, 1, 1}, 16777216},
+      {"fp32", {1, 1, 1, 16777216}, 16777220},           // the order shows
+      {"fp16", {65504, 16, -65504, 0}, 16},              // no overflow on the way
+      {"fp16", {65504, 16, 0, 0}, 0x1p1000},             // 65520 is infinity
+      {"bf16", {0x1p-133f, 0x1p-133f, 0, 0}, 0x1p-132f}, // denormals are kept
+      {"fp32", {-0.0f, -0.0f, -0.0f, -0.0f}, 0},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char self[32];
+    char grad_output[32];
+    snprintf(self, sizeof self, "%s[1,1,3]", rows[i].type);
+    snprintf(grad_output, sizeof grad_output, "%s[1,1,4]", rows[i].type);
+    struct operator_call call;
+    begin(&call, self, grad_output, DATA_TYPE_INT64, NULL);
+    enum data_type type = call_desc(&call, SELF)->data_type;
+    for (int64_t k = 0; k < 4; k++) {
+      value_write(type, call.storages[GRAD_OUTPUT], k, rows[i].gradients[k]);
+      index_write(&call, k, 1);
+    }
+    float expected[] = {0, rows[i].expected, 0};
+    assert_true(call_run(&call, NULL));
+    for (int64_t k = 0; k < 3; k++) {
+      float given = value_read(type, call.storages[GRAD_INPUT], k);
+      if (memcmp(&given, &expected[k], sizeof given) != 0) {
+        fail_msg("row %zu: %a instead of %a", i, (double)given, (double)expected[k]);
+      }
+    }
+    call_end(&call);
+  }
+}
+
+static void the_published_example_is_reproduced(void **state) {
+  (void)state;
+  struct operator_call call;
+  begin(&call, "fp32[1,1,3,2]", "fp32[1,1,2,1]", DATA_TYPE_INT32, NULL);
+  memcpy(call.storages[GRAD_OUTPUT], (float[]){0.4757f, 0.8231f}, 2 * sizeof(float));
+  index_write(&call, 0, 1);
+  index_write(&call, 1, 4);
+  assert_true(call_run(&call, NULL));
+  assert_memory_equal(call.storages[GRAD_INPUT], ((float[]){0, 0.4757f, 0, 0, 0.8231f, 0}),
+                      6 * sizeof(float));
+  call_end(&call);
+}
+
+static void an_empty_grad_output_gives_zeros(void **state) {
+  const struct call_pools *pools = *state;
+  static const char *const shapes[][2] = {{"fp32[2,3,5,5]", "fp32[2,3,0,2]"},
+                                          {"bf16[2,3,5,5]", "bf16[2,3,0,0]"},
+                                          {"fp32[0,3,5,5]", "fp32[0,3,2,2]"},
+                                          {"fp32[2,3,0,5]", "fp32[2,3,0,2]"}};
+  struct random random = {4};
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    struct operator_call call;
+    begin(&call, shapes[i][0], shapes[i][1], DATA_TYPE_INT64, i % 2 == 0 ? NULL : &random);
+    assert_true(call_check_inputs(&call, pools->pools[2]));
+    assert_true(call_run(&call, pools->pools[2]));
+    const unsigned char *bytes = call.storages[GRAD_INPUT];
+    for (int64_t k = 0; k < tensor_desc_storage_bytes(call_desc(&call, GRAD_INPUT)); k++) {
+      assert_int_equal(bytes[k], 0);
+    }
+    call_end(&call);
+  }
+}
+
+// Refused by run and check_inputs alike, on all pools, with the first position.
+static void assert_index_refused(struct operator_call *call, const struct call_pools *pools, int64_t position,
+                                 int64_t value) {
+  char expected_position[32];
+  char expected_value[32];
+  snprintf(expected_position, sizeof expected_position, "%lld", (long long)position);
+  snprintf(expected_value, sizeof expected_value, "%lld", (long long)value);
+  for (size_t i = 0; i < CALL_POOLS; i++) {
+    for (int by_run = 0; by_run < 2; by_run++) {
+      call->status = (struct status){0};
+      assert_false(by_run ? call_run(call, pools->pools[i]) : call_check_inputs(call, pools->pools[i]));
+      assert_int_equal(call->status.reason, REASON_ACLNN_ERR_PARAM_INVALID);
+      assert_int_equal(call->status.aclnn_status, 161002);
+      assert_string_equal(call->status.parameter, "indices");
+      assert_string_equal(call_metadata(call, "position"), expected_position);
+      assert_string_equal(call_metadata(call, "value"), expected_value);
+      assert_non_null(strstr(call->status.message, expected_value));
+    }
+  }
+}
+
+static void the_first_illegal_index_is_named_whatever_the_threads(void **state) {
+  struct random random = {5};
+  static const char *const shapes[][2] = {
+      {"fp32[2,3,12,10]", "fp32[2,3,5,4]"}, {"bf16[1,1,300,300]", "bf16[1,1,50,60]"},
+      {"fp16[40,7,9]", "fp16[40,20,11]"},   {"fp32[1,2,70,1000]", "fp32[1,2,300,301]"},
+      {"fp32[4,16,7,7]", "fp32[4,16,1,1]"},
+  };
+  for (size_t i = 0; i < 10; i++) {
+    struct operator_call call;
+    enum data_type index_type = i % 3 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64;
+    // No layout with strides of 0, where one place has many positions.
+    begin(&call, shapes[i / 2][0], shapes[i / 2][1], index_type, NULL);
+    fill_inputs(&call, &random, (enum index_choice)(i % INDEX_CHOICES));
+    int64_t elements = tensor_desc_elements(call_desc(&call, INDICES));
+    int64_t limit = plane_elements(call_desc(&call, SELF));
+    assert_true(call_check_inputs(&call, NULL));
+    int64_t bad[] = {limit,           -1,        limit + 1, INT32_MAX, INT32_MIN, 1LL << 40,
+                     (1LL << 32) + 5, INT64_MIN, INT64_MAX};
+    size_t kinds = index_type == DATA_TYPE_INT64 ? 9 : 5;
+    int64_t position = elements;
+    for (size_t kind = 0; kind < kinds; kind++) {
+      // Ever earlier ones beside those that are there already.
+      position = kind + 1 == kinds ? 0 : random_between(&random, position / 2, position);
+      index_write(&call, position, bad[kind]);
+      assert_index_refused(&call, *state, position, bad[kind]);
+    }
+    call_end(&call);
+  }
+}
+
+static void the_last_index_is_looked_at_too(void **state) {
+  struct random random = {6};
+  struct operator_call call;
+  begin(&call, "fp32[1,2,70,1000]", "fp32[1,2,300,301]", DATA_TYPE_INT64, NULL);
+  fill_inputs(&call, &random, IN_WINDOWS);
+  index_write(&call, 2 * 300 * 301 - 1, 70000);
+  assert_index_refused(&call, *state, 2 * 300 * 301 - 1, 70000);
+  call_end(&call);
+}
+
+static void positions_count_in_the_view_of_strided_indices(void **state) {
+  struct random random = {7};
+  for (int i = 0; i < 30; i++) {
+    struct operator_call call;
+    begin(&call, "fp32[2,3,6,5]", "fp32[2,3,4,7]", random_index_type(&random), &random);
+    fill_inputs(&call, &random, ANYWHERE);
+    int64_t position = random_between(&random, 0, 2 * 3 * 4 * 7);
+    index_write(&call, position, 30);
+    // In an expanded view an earlier position may show the same place.
+    while (position > 0 && index_read(&call, position - 1) == 30) {
+      position--;
+    }
+    for (int64_t flat = 0; flat < position; flat++) {
+      if (index_read(&call, flat) == 30) {
+        position = flat;
+      }
+    }
+    assert_index_refused(&call, *state, position, 30);
+    call_end(&call);
+  }
+}
+
+static void an_index_in_the_padding_is_no_index(void **state) {
+  struct operator_call call;
+  call_begin(&call, "aclnnAdaptiveMaxPool2dBackward");
+  struct tensor_desc grad_output = desc_of("fp32[1,2,2]");
+  struct tensor_desc self = desc_of("fp32[1,4,4]");
+  struct tensor_desc indices = desc_of("int32[1,2,2]");
+  indices.stride_count = 3;
+  memcpy(indices.strides, (int64_t[]){16, 5, 2}, 3 * sizeof indices.strides[0]);
+  indices.storage_offset = 3;
+  call_add_tensor(&call, "gradOutput", &grad_output);
+  call_add_tensor(&call, "self", &self);
+  call_add_tensor(&call, "indices", &indices);
+  call_add_tensor(&call, "gradInput", &self);
+  assert_true(call_plan(&call));
+  struct random random = {8};
+  fill_inputs(&call, &random, ANYWHERE);
+  assert_runs_as_expected(&call, *state);
+  call_end(&call);
+}
+
+static void a_cancelled_run_ends_with_cancelled(void **state) {
+  const struct call_pools *pools = *state;
+  static const atomic_bool cancelled = true;
+  struct random random = {9};
+  struct operator_call call;
+  begin(&call, "bf16[3,300,300]", "bf16[3,20,20]", DATA_TYPE_INT64, NULL);
+  fill_inputs(&call, &random, IN_WINDOWS);
+  call.cancelled = &cancelled;
+  for (size_t i = 0; i < CALL_POOLS; i++) {
+    assert_false(call_run(&call, pools->pools[i]));
+    assert_int_equal(call.status.reason, REASON_CANCELLED);
+    assert_false(call_check_inputs(&call, pools->pools[i]));
+    assert_int_equal(call.status.reason, REASON_CANCELLED);
+  }
+  call_end(&call);
+}
+
+// Views of one element that would keep a machine busy for years: rows without end, or their number.
+static void a_run_of_any_length_can_be_cancelled(void **state) {
+  const struct call_pools *pools = *state;
+  static const char *const sizes[] = {"[1,1,1152921504606846975]", "[1,1152921504606846975,1]",
+                                      "[1,1073741823,1073741823]"};
+  for (size_t i = 0; i < 3; i++) {
+    for (int variant = 0; variant < 4; variant++) {
+      struct operator_call call;
+      call_begin(&call, "aclnnAdaptiveMaxPool2dBackward");
+      char text[64];
+      struct tensor_desc self = desc_of(variant == 0 ? "bf16[1,700,700]" : "bf16[1,7,7]");
+      snprintf(text, sizeof text, "bf16%s", sizes[i]);
+      struct tensor_desc grad_output = desc_of(text);
+      snprintf(text, sizeof text, "int64%s", sizes[i]);
+      struct tensor_desc indices = desc_of(text);
+      grad_output.stride_count = 3;
+      indices.stride_count = 3;
+      call_add_tensor(&call, "gradOutput", &grad_output);
+      call_add_tensor(&call, "self", &self);
+      call_add_tensor(&call, "indices", &indices);
+      call_add_tensor(&call, "gradInput", &self);
+      if (!call_plan(&call)) {
+        fail_msg("%s", call.status.message);
+      }
+      memset(call.storages[INDICES], 0, sizeof(int64_t));
+      if (!call_is_cancellable(&call, pools->pools[variant], variant < 2 ? call_run : call_check_inputs)) {
+        fail_msg("%s: %s", sizes[i], call.status.message);
+      }
+      call_end(&call);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(small_planes_match_the_plain_computation),
+      cmocka_unit_test(large_planes_match_the_plain_computation),
+      cmocka_unit_test(a_single_index_outside_its_window_is_added_where_it_points),
+      cmocka_unit_test(sums_are_formed_in_float_and_rounded_once),
+      cmocka_unit_test(the_published_example_is_reproduced),
+      cmocka_unit_test(an_empty_grad_output_gives_zeros),
+      cmocka_unit_test(the_first_illegal_index_is_named_whatever_the_threads),
+      cmocka_unit_test(the_last_index_is_looked_at_too),
+      cmocka_unit_test(positions_count_in_the_view_of_strided_indices),
+      cmocka_unit_test(an_index_in_the_padding_is_no_index),
+      cmocka_unit_test(a_cancelled_run_ends_with_cancelled),
+      cmocka_unit_test(a_run_of_any_length_can_be_cancelled),
+  };
+  return cmocka_run_group_tests(tests, call_pools_create, call_pools_destroy);
+}
