@@ -21,9 +21,10 @@ ProtobufCMessage *message_unpack(const ProtobufCMessageDescriptor *descriptor,
     return message;
   }
   if (memory->limit_reached) {
-    (void)status_fail(status, REASON_ACLNN_ERR_PARAM_INVALID, NULL,
-                      "%s holds more than the %zu bytes that its parts may take", descriptor->short_name,
-                      own_max);
+    // In a request the caller's parameters are to blame; a response has none.
+    enum reason reason = rules->strict ? REASON_ACLNN_ERR_PARAM_INVALID : REASON_MESSAGE_INVALID;
+    (void)status_fail(status, reason, NULL, "%s holds more than the %zu bytes that its parts may take",
+                      descriptor->short_name, own_max);
   } else if (memory->out_of_memory) {
     (void)message_out_of_memory(status);
   } else {

@@ -307,6 +307,7 @@ static void endless_lists_are_refused(void **state) {
   assert_false(wire_read_operator_list(data, 2 * WIRE_OPERATORS_MAX + 2, &read, &count, &status));
   assert_int_equal(status.reason, REASON_MESSAGE_INVALID);
   assert_false(wire_read_operator_list(data, size, &read, &count, &status));
+  assert_int_equal(status.reason, REASON_MESSAGE_INVALID);
   assert_null(read);
   assert_int_equal(count, WIRE_OPERATORS_MAX);
   free(data);
