@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What a job reads and writes in bytes decides where it runs. Below the first limit a run takes a few
+// The work of a job in bytes that it touches decides where it runs. Below the first limit a run takes some
 // microseconds, less than it costs to wake a thread up; above the second it is worth to wake all of them.
 #define TINY_BYTES_MAX ((uint64_t)64 << 10)
 #define SMALL_BYTES_MAX ((uint64_t)2 << 20)
@@ -97,17 +97,27 @@ static void *run_large(void *argument) {
   return NULL;
 }
 
-static uint64_t touched_bytes(const struct plan *plan) {
+// By its elements a tensor may be far larger than its storage: strides of 0 repeat what is stored once.
+static uint64_t tensor_work_bytes(const struct plan *plan, size_t index) {
+  const struct tensor_desc *desc = plan_tensor_desc(plan, index);
+  uint64_t view_bytes = (uint64_t)tensor_desc_elements(desc) * data_type_bytes(desc->data_type);
+  uint64_t storage_bytes = (uint64_t)plan->tensors[index].storage_bytes;
+  return view_bytes > storage_bytes ? view_bytes : storage_bytes;
+}
+
+static uint64_t work_bytes(const struct plan *plan) {
   uint64_t bytes = plan->workspace_bytes;
   for (size_t i = 0; i < plan->tensor_count; i++) {
-    bytes += plan->tensors[i].transferred ? (uint64_t)plan->tensors[i].storage_bytes : 0;
+    if (plan->tensors[i].transferred && __builtin_add_overflow(bytes, tensor_work_bytes(plan, i), &bytes)) {
+      return UINT64_MAX;
+    }
   }
   return bytes;
 }
 
 static void cpu_run(struct backend *backend, struct backend_run_task *task) {
   struct cpu_backend *cpu = from_backend(backend);
-  uint64_t bytes = touched_bytes(task->run.plan);
+  uint64_t bytes = work_bytes(task->run.plan);
   if (bytes <= TINY_BYTES_MAX) {
     run_task(cpu, task, NULL);
   } else if (bytes <= SMALL_BYTES_MAX) {
