@@ -13,7 +13,7 @@
 #define GIB (1024 * MIB)
 
 // Smaller budgets hold no job worth a server.
-#define MEMORY_LIMIT_BYTES_MIN (16 * MIB)
+#define MEMORY_LIMIT_BYTES_MIN MIB
 #define DURATION_MS_MAX (INT64_C(30) * 24 * 3600 * 1000)
 
 enum flag_kind { FLAG_SWITCH, FLAG_TEXT, FLAG_LISTEN, FLAG_NPU, FLAG_BYTES, FLAG_COUNT, FLAG_DURATION };
@@ -205,6 +205,10 @@ static bool set_defaults(struct config *config, const bool *given, struct status
     if (!given[i] && flags[i].standard != NULL && !set_value(config, &flags[i], flags[i].standard, status)) {
       return false;
     }
+  }
+  bool default_ttl_given = given[find_flag("--default-ttl", strlen("--default-ttl")) - flags];
+  if (!default_ttl_given && config->ttl_default_ms > config->ttl_max_ms) {
+    config->ttl_default_ms = config->ttl_max_ms;
   }
   if (config->memory_limit_bytes == 0) {
     int64_t half = config_memory_available("") / 2;
