@@ -1,49 +1,24 @@
 #include "kernels/argument.h"
 
+static const char unspecified[] = "UNSPECIFIED";
+
+static const char *const targets[] = {unspecified, "AUTO", "CPU", "NPU"};
+static const char *const numerics_names[] = {unspecified, "DEVICE", "DETERMINISTIC", "EXACT"};
+static const char *const kinds[] = {unspecified, "TENSOR", "INT_ARRAY", "INTEGER", "REAL", "BOOLEAN", "TEXT"};
+
+// The name of that number, the first one for a number that has none.
+static const char *name_of(const char *const *names, size_t count, unsigned number) {
+  return names[number < count ? number : 0];
+}
+
 const char *target_name(enum target target) {
-  switch (target) {
-  case TARGET_AUTO:
-    return "AUTO";
-  case TARGET_CPU:
-    return "CPU";
-  case TARGET_NPU:
-    return "NPU";
-  case TARGET_UNSPECIFIED:
-    break;
-  }
-  return "UNSPECIFIED";
+  return name_of(targets, sizeof targets / sizeof targets[0], target);
 }
 
 const char *numerics_name(enum numerics numerics) {
-  switch (numerics) {
-  case NUMERICS_DEVICE:
-    return "DEVICE";
-  case NUMERICS_DETERMINISTIC:
-    return "DETERMINISTIC";
-  case NUMERICS_EXACT:
-    return "EXACT";
-  case NUMERICS_UNSPECIFIED:
-    break;
-  }
-  return "UNSPECIFIED";
+  return name_of(numerics_names, sizeof numerics_names / sizeof numerics_names[0], numerics);
 }
 
 const char *parameter_kind_name(enum parameter_kind kind) {
-  switch (kind) {
-  case PARAMETER_KIND_TENSOR:
-    return "TENSOR";
-  case PARAMETER_KIND_INT_ARRAY:
-    return "INT_ARRAY";
-  case PARAMETER_KIND_INTEGER:
-    return "INTEGER";
-  case PARAMETER_KIND_REAL:
-    return "REAL";
-  case PARAMETER_KIND_BOOLEAN:
-    return "BOOLEAN";
-  case PARAMETER_KIND_TEXT:
-    return "TEXT";
-  case PARAMETER_KIND_UNSPECIFIED:
-    break;
-  }
-  return "UNSPECIFIED";
+  return name_of(kinds, sizeof kinds / sizeof kinds[0], kind);
 }

@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+// Sums that are rounded together on their way to elements with a stride.
+#define ROUND_AT_ONCE 256
+
 // A run of gradients and their indices, `count` of them, each with its stride in elements.
 struct gradient_span {
   const void *gradients;
@@ -180,28 +183,24 @@ static bool add_windows(const struct backward_job *job, struct sums *sums, int64
 static void store_line(const struct backward_job *job, const float *sums, int64_t offset, int64_t stride,
                        int64_t count) {
   void *to = storage_at(job, BACKWARD_GRAD_INPUT, offset * job->value_bytes);
-  switch (job->value_type) {
-  case DATA_TYPE_FLOAT16:
-    if (stride == 1) {
-      fp16_from_floats(to, sums, (size_t)count);
-      return;
-    }
-    for (int64_t i = 0; i < count; i++) {
-      ((uint16_t *)to)[i * stride] = fp16_from_float(sums[i]);
-    }
-    return;
-  case DATA_TYPE_BF16:
-    if (stride == 1) {
-      bf16_from_floats(to, sums, (size_t)count);
-      return;
-    }
-    for (int64_t i = 0; i < count; i++) {
-      ((uint16_t *)to)[i * stride] = bf16_from_float(sums[i]);
-    }
-    return;
-  default:
+  if (job->value_type == DATA_TYPE_FLOAT) {
     for (int64_t i = 0; i < count; i++) {
       ((float *)to)[i * stride] = sums[i];
+    }
+    return;
+  }
+  void (*round)(uint16_t *, const float *, size_t) =
+      job->value_type == DATA_TYPE_BF16 ? bf16_from_floats : fp16_from_floats;
+  if (stride == 1) {
+    round(to, sums, (size_t)count);
+    return;
+  }
+  uint16_t rounded[ROUND_AT_ONCE];
+  for (int64_t begin = 0; begin < count; begin += ROUND_AT_ONCE) {
+    int64_t part = count - begin < ROUND_AT_ONCE ? count - begin : ROUND_AT_ONCE;
+    round(rounded, sums + begin, (size_t)part);
+    for (int64_t i = 0; i < part; i++) {
+      ((uint16_t *)to)[(begin + i) * stride] = rounded[i];
     }
   }
 }
