@@ -118,6 +118,16 @@ static void lz4_needs_the_exact_raw_bytes(void **state) {
   }
 }
 
+static void an_lz4_block_of_nothing_is_refused(void **state) {
+  (void)state;
+  struct fixture fixture;
+  setup(&fixture);
+  // LZ4 itself takes it: one token without literals.
+  static const uint8_t nothing[] = {0};
+  struct tensor_chunk chunk = chunk_of(&fixture, CODEC_LZ4_BLOCK, 0, nothing, 1, 0);
+  expect_codec_invalid(&fixture, &chunk, ROOM);
+}
+
 static void lz4_raw_bytes_beyond_room_are_refused(void **state) {
   (void)state;
   struct fixture fixture;
@@ -201,6 +211,7 @@ int main(void) {
       cmocka_unit_test(plain_chunk_with_another_raw_bytes_is_refused),
       cmocka_unit_test(plain_chunk_beyond_room_is_surplus_data),
       cmocka_unit_test(lz4_needs_the_exact_raw_bytes),
+      cmocka_unit_test(an_lz4_block_of_nothing_is_refused),
       cmocka_unit_test(lz4_raw_bytes_beyond_room_are_refused),
       cmocka_unit_test(cut_or_continued_lz4_is_refused),
       cmocka_unit_test(split_data_beyond_scratch_are_refused),

@@ -263,7 +263,8 @@ static void operators_that_cannot_be_called_are_left_out(void **state) {
   bytes_message(&bytes, 1, large);
   // Unknown kind, direction, data types, ranks, effect and targets.
   struct test_bytes parameter = {0};
-  bytes_hex(&parameter, "10 63 18 63 32 04 01 ff 01 02 3a 0d 03 20 ff ff ff ff ff ff ff ff ff 01 04");
+  bytes_hex(&parameter, "10 63 18 63 32 0e ff ff ff ff ff ff ff ff ff 01 01 ff 01 02 3a 0d 03 20 ff ff ff ff "
+                        "ff ff ff ff ff 01 04");
   struct test_bytes operator= {0};
   bytes_hex(&operator, "0a 01 62 18 09 22 02 02 63");
   bytes_message(&operator, 2, parameter);
