@@ -2,12 +2,11 @@
 // what is read is what protobuf-c reads.
 //
 // The first byte says which message it is, the second how long the spans are.
-#include "aclnn/v1/operator_service.pb-c.h"
 #include "proto/wire/execute_envelope.h"
+#include "proto/wire/test_oracle.h"
 #include "tests/fuzz/fuzz_target.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SPANS_MAX 4096
@@ -28,6 +27,13 @@ static void expect_same_part(struct span_cursor first, struct span_cursor second
   }
 }
 
+static void expect_same_chunk(const struct tensor_chunk *chunk, const struct tensor_chunk *expected) {
+  assert(chunk->tensor_index == expected->tensor_index && chunk->offset == expected->offset);
+  assert(chunk->codec == expected->codec && chunk->codec < CODEC_COUNT);
+  assert(chunk->raw_bytes == expected->raw_bytes && chunk->data_bytes == expected->data_bytes);
+  expect_same_part(chunk->data, expected->data, chunk->data_bytes);
+}
+
 static void expect_same_message(struct execute_message whole, struct execute_message split) {
   assert(whole.has_head == split.has_head && whole.has_done == split.has_done);
   assert(whole.head_bytes == split.head_bytes && whole.done_bytes == split.done_bytes);
@@ -39,45 +45,26 @@ static void expect_same_message(struct execute_message whole, struct execute_mes
   for (size_t i = 0; i < whole.chunk_count; i++) {
     bool ok = execute_message_next_chunk(&whole, &a) && execute_message_next_chunk(&split, &b);
     assert(ok);
-    assert(a.tensor_index == b.tensor_index && a.offset == b.offset && a.codec == b.codec);
-    assert(a.raw_bytes == b.raw_bytes && a.data_bytes == b.data_bytes);
-    assert(a.codec < CODEC_COUNT);
-    expect_same_part(a.data, b.data, a.data_bytes);
+    expect_same_chunk(&a, &b);
   }
   bool more = execute_message_next_chunk(&whole, &a) || execute_message_next_chunk(&split, &b);
   assert(!more);
 }
 
-// Where protobuf-c takes the message too (it looks into begin and done), it has to see the same chunks.
+// Where protobuf-c takes the message too, it has to see the same chunks.
 static void expect_what_protobuf_c_reads(struct execute_message message, const uint8_t *data, size_t size) {
-  Aclnn__V1__ExecuteResponse *response = NULL;
-  Aclnn__V1__ExecuteRequest *request = NULL;
-  size_t count;
-  Aclnn__V1__TensorChunk **chunks;
-  if (message._kind == EXECUTE_MESSAGE_REQUEST) {
-    request = aclnn__v1__execute_request__unpack(NULL, size, data);
-    count = request != NULL ? request->n_chunks : 0;
-    chunks = request != NULL ? request->chunks : NULL;
-  } else {
-    response = aclnn__v1__execute_response__unpack(NULL, size, data);
-    count = response != NULL ? response->n_chunks : 0;
-    chunks = response != NULL ? response->chunks : NULL;
+  struct oracle oracle;
+  if (!oracle_read(message._kind, data, size, &oracle)) {
+    return;
   }
-  assert((request == NULL && response == NULL) || count == message.chunk_count);
-  for (size_t i = 0; i < count; i++) {
+  assert(oracle.chunk_count == message.chunk_count);
+  for (size_t i = 0; i < oracle.chunk_count; i++) {
     struct tensor_chunk chunk;
     bool ok = execute_message_next_chunk(&message, &chunk);
     assert(ok);
-    assert(chunk.tensor_index == chunks[i]->tensor_index && chunk.offset == chunks[i]->offset);
-    assert((int)chunk.codec == (int)chunks[i]->codec && chunk.raw_bytes == chunks[i]->raw_bytes);
-    assert(chunk.data_bytes == chunks[i]->data.len);
-    struct span span = {chunks[i]->data.data, chunks[i]->data.len};
-    struct span_cursor expected;
-    span_cursor_init(&expected, &span, 1);
-    expect_same_part(chunk.data, expected, chunk.data_bytes);
+    expect_same_chunk(&chunk, &oracle.chunks[i]);
   }
-  aclnn__v1__execute_request__free_unpacked(request, NULL);
-  aclnn__v1__execute_response__free_unpacked(response, NULL);
+  oracle_free(&oracle);
 }
 
 // Spans of step bytes, every third one followed by an empty one.
