@@ -7,8 +7,10 @@
 // The pointer to the error may be NULL everywhere.
 //
 // Tensors are sent out of the caller's memory without a copy. A call therefore returns, also when it failed,
-// only after the transport has let go of that memory: at once as a rule; if the server's machine has stopped
-// taking bytes, when TCP gives the connection up (ACLNN_CONNECTION_TIMEOUT_MS at the latest).
+// only after the transport has let go of that memory: at once as a rule. The exception is a connection that
+// has stopped taking bytes in the middle of a write. Over TCP it counts as lost after
+// ACLNN_CONNECTION_TIMEOUT_MS, and by so much a timeout or cancel may be late; over a unix socket it ends
+// when the server goes on or ends.
 //
 // fork is not supported while a client is open: a child process must not touch a client of its parent's, only
 // exec or open its own.
