@@ -216,9 +216,9 @@ def test_default_life_is_a_minute(client):
 def test_life_is_cut_to_the_maximum(client, start_server, connect):
     assert client.plan(JOB.request(ttl_ms=1 << 50)).ttl_ms == 3600000
     assert client.plan(JOB.request(ttl_ms=(1 << 63) - 1)).ttl_ms == 3600000
-    strict = connect(start_server("--max-ttl", "2s"))
+    strict = connect(start_server("--default-ttl", "1s", "--max-ttl", "2s"))
     assert strict.plan(JOB.request(ttl_ms=60000)).ttl_ms == 2000
-    assert strict.plan(JOB.request()).ttl_ms == 2000
+    assert strict.plan(JOB.request()).ttl_ms == 1000
 
 
 def test_use_renews_a_repeatable_one(client):

@@ -75,6 +75,15 @@ def test_stale_socket_file_is_replaced(start_server, connect, tmp_path):
 # ---- End
 
 
+def wait_for_drain(client):
+    """Returns once the server no longer calls itself serving."""
+    try:
+        while client.health() == SERVING:
+            pass
+    except CallFailed as error:
+        assert error.failure.code == grpc.StatusCode.UNAVAILABLE
+
+
 def test_idle_server_ends_with_zero(start_server):
     server = start_server()
     server.terminate()
@@ -83,14 +92,12 @@ def test_idle_server_ends_with_zero(start_server):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_job_under_way_is_finished_before_the_end(start_server, connect, number):
-    server = start_server("--drain-timeout", "60s")
+    server = start_server("--drain-grace", "500ms", "--drain-time", "60s")
     client = connect(server)
     stream = client.stream().send(execute(begin(request=JOB.request())))
     stream.read_accepted()
     os.kill(server.pid, number)
-    # The drain has begun when health says so.
-    while client.health() == SERVING:
-        pass
+    wait_for_drain(client)
     for item in JOB.chunks():
         stream.send(execute(None, [item]))
     JOB.check(stream.finish()[0])
@@ -98,13 +105,12 @@ def test_job_under_way_is_finished_before_the_end(start_server, connect, number)
 
 
 def test_new_work_is_refused_while_draining(start_server, connect):
-    server = start_server("--drain-timeout", "60s")
+    server = start_server("--drain-grace", "60s")
     client = connect(server)
     stream = client.stream().send(execute(begin(request=JOB.request())))
     stream.read_accepted()
     server.terminate()
-    while client.health() == SERVING:
-        pass
+    wait_for_drain(client)
     refused(client.plan_failure(JOB.request()), "DRAINING")
     refused(client.execute_failure(JOB.message())[0], "DRAINING")
     stream.send(execute(None, JOB.chunks()))
@@ -113,10 +119,11 @@ def test_new_work_is_refused_while_draining(start_server, connect):
     refused(failure, "DRAINING")
     JOB.check(stream.results[0])
     assert failure.metadata["job"] == "1"
+    server.kill()
 
 
 def test_stalled_job_does_not_hold_the_end_up(start_server, connect):
-    server = start_server("--drain-timeout", "500ms")
+    server = start_server("--drain-time", "500ms")
     client = connect(server)
     stream = client.stream().send(execute(begin(request=JOB.request())))
     stream.read_accepted()
@@ -157,15 +164,15 @@ def test_health_of_an_unknown_service_is_not_found(client):
 
 
 def test_health_is_not_serving_while_draining(start_server, connect):
-    server = start_server("--drain-timeout", "60s")
+    server = start_server("--drain-grace", "60s")
     client = connect(server)
     stream = client.stream().send(execute(begin(request=JOB.request())))
     stream.read_accepted()
     server.terminate()
-    while client.health() == SERVING:
-        pass
+    wait_for_drain(client)
     assert client.health() == NOT_SERVING
     stream.cancel()
+    server.kill()
 
 
 @pytest.mark.parametrize("method, service", [("NoSuchMethod", "/aclnn.v1.OperatorService/"),

@@ -12,11 +12,11 @@ from messages import begin, execute
 
 MEBIBYTE = 1 << 20
 SMALL = Backward.make()
-BUDGET_MEBIBYTES = 12
-# 1 + 2 + 4 MiB: the budget holds one of these, not two.
-HALF = Backward.make(planes=(1, 64), input_size=(128, 128), output_size=(64, 64))
-# 10.9 MiB in all.
-WHOLE = Backward.make(planes=(1, 100), input_size=(128, 128), output_size=(64, 64))
+BUDGET_MEBIBYTES = 16
+# 8.75 MiB in all: the budget holds one of these, not two.
+HALF = Backward.make(planes=(1, 80), input_size=(128, 128), output_size=(64, 64))
+# 15.3 MiB in all.
+WHOLE = Backward.make(planes=(1, 140), input_size=(128, 128), output_size=(64, 64))
 
 
 def whole_budget_job(client):

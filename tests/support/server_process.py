@@ -33,6 +33,9 @@ class ServerProcess:
         for address in listen:
             command += ["--listen", address]
         self.command = command + list(flags)
+        if "--drain-grace" not in flags:
+            # Nobody is there who would have to be told; a test that wants to be told says so.
+            self.command += ["--drain-grace", "0ms"]
         self._expected = len(listen)
         self._environment = {**os.environ, **(environment or {})}
         self.addresses = []
