@@ -129,6 +129,9 @@ static void open_handles(struct application *application) {
   application->terminate.data = application->interrupt.data = application;
   application->tick.data = application->drain_grace.data = application->drain_limit.data = application;
   application->stopped.data = application;
+  // From the first line that says where the server listens, a signal is a drain.
+  uv_signal_start(&application->terminate, on_signal, SIGTERM);
+  uv_signal_start(&application->interrupt, on_signal, SIGINT);
 }
 
 static void add_connection(void *context, int descriptor) {

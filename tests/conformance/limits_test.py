@@ -2,6 +2,7 @@
 
 import threading
 
+import grpc
 import pytest
 
 import messages
@@ -228,7 +229,8 @@ def test_reader_that_stalls_is_ended_and_its_memory_comes_back(start_server, con
     # The same job needs the budget: it gets it when the stalled one was given up.
     other = connect(server, options=[("grpc.use_local_subchannel_pool", 1)])
     job.run(other)
-    refused(stream.fail(), "IDLE_TIMEOUT")
+    # The write under way stands before the trailers: gRPC has room for the code alone.
+    assert stream.fail().code == grpc.StatusCode.ABORTED
 
 
 # ---- Clients that vanish

@@ -210,13 +210,10 @@ def test_refused_begin_gives_its_executor_back(client):
 
 def test_write_all_then_read(client):
     """8 MiB up, 4 MiB down, nothing is read before everything was sent."""
-    stream = client.stream().send(execute(begin(request=LARGE.request())))
-    for item in LARGE.chunks():
-        stream.send(execute(None, [item]))
-    stream.half_close()
-    stream.read_result()
-    LARGE.check(stream.results[0])
-    assert stream.read() is None
+    stream = client.stream()
+    for item in LARGE.messages():
+        stream.send(item)
+    LARGE.check(stream.finish()[0])
 
 
 def test_wait_for_accepted(client):

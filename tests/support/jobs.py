@@ -59,9 +59,15 @@ class Backward:
         assert set(result.tensors) <= {GRAD_INPUT}
         assert bytes(result.tensors.get(GRAD_INPUT, b"")) == self.expected()
 
+    def messages(self):
+        """Begin and data, a chunk a message."""
+        yield messages.execute(messages.begin(request=self.request()))
+        for item in self.chunks():
+            yield messages.execute(None, [item])
+
     def run(self, client, **more):
         """Both phases in one round trip; returns the result, checked."""
-        (result,) = client.execute(self.message(), **more)
+        (result,) = client.execute(*self.messages(), **more)
         self.check(result)
         return result
 

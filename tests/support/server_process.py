@@ -41,6 +41,7 @@ class ServerProcess:
         self.addresses = []
         self.output = []
         self.process = None
+        self._terminating = False
         self._stopped = False
 
     @property
@@ -87,6 +88,7 @@ class ServerProcess:
 
     def terminate(self):
         """Asks it to drain and end; does not wait."""
+        self._terminating = True
         self.process.send_signal(signal.SIGTERM)
 
     def wait(self, seconds=STOP_SECONDS_MAX):
@@ -97,8 +99,9 @@ class ServerProcess:
             self.process.kill()
             self.process.wait()
             raise AssertionError(f"the server did not end within {seconds} s\n{self.log()[-4000:]}") from None
-        self.output += self.process.stdout.readlines()
-        self.process.stdout.close()
+        if not self.process.stdout.closed:
+            self.output += self.process.stdout.readlines()
+            self.process.stdout.close()
         return code
 
     def stop(self, show_log=False):
@@ -107,8 +110,8 @@ class ServerProcess:
             return
         self._stopped = True
         try:
-            died = not self.is_running()
-            if not died:
+            died = not self.is_running() and not self._terminating
+            if self.is_running():
                 self.terminate()
             code = self.wait()
             log = self.log()
