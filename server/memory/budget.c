@@ -77,27 +77,34 @@ static void decide(struct decisions *decisions, struct budget_request *request, 
   decisions->last = request;
 }
 
+// Grants a waiting request if it fits and, where others wait before it, may overtake them. Under the lock.
+static bool grant_one(struct budget *budget, struct budget_request *request, struct decisions *decisions) {
+  bool overtakes = request != budget->first;
+  uint64_t allowed = budget->options.limit_bytes - budget->reserved_bytes;
+  if (overtakes) {
+    uint64_t overtaking = budget->options.limit_bytes / BUDGET_OVERTAKING_PARTS - budget->overtaking_bytes;
+    allowed = overtaking < allowed ? overtaking : allowed;
+  }
+  if (request->bytes > allowed) {
+    return false;
+  }
+  queue_remove(budget, request);
+  budget->reserved_bytes += request->bytes;
+  if (overtakes) {
+    budget->overtaking_bytes += request->bytes;
+  }
+  decide(decisions, request, BUDGET_GRANTED);
+  return true;
+}
+
 // Grants all that fits: the first as long as it does, then small ones behind it. Under the lock. Afterwards
-// nothing that waits can be granted before memory is given back or the first leaves.
+// none of those that were looked at can be granted before memory is given back or the first leaves.
 static void grant(struct budget *budget, struct decisions *decisions) {
   size_t looked_at = 0;
   struct budget_request *request = budget->first;
   while (request != NULL && looked_at < BUDGET_SCAN_MAX) {
     struct budget_request *next = request->_next;
-    bool overtakes = request != budget->first;
-    bool fits = request->bytes <= budget->options.limit_bytes - budget->reserved_bytes;
-    if (fits && overtakes) {
-      uint64_t allowed = budget->options.limit_bytes / BUDGET_OVERTAKING_PARTS - budget->overtaking_bytes;
-      fits = request->bytes <= allowed;
-    }
-    if (fits) {
-      queue_remove(budget, request);
-      budget->reserved_bytes += request->bytes;
-      if (overtakes) {
-        budget->overtaking_bytes += request->bytes;
-      }
-      decide(decisions, request, BUDGET_GRANTED);
-    } else {
+    if (!grant_one(budget, request, decisions)) {
       looked_at++;
     }
     request = next;
@@ -141,10 +148,8 @@ enum budget_outcome budget_reserve(struct budget *budget, struct budget_request 
   }
   request->_expires_ns = expires_ns;
   queue_append(budget, request);
-  grant(budget, &decisions);
-  if (!request->_waiting) {
-    // All that waited before had been looked at when it began to wait.
-    assert(decisions.first == request && decisions.last == request);
+  // Those that wait before it were looked at when they came and whenever memory came back.
+  if (grant_one(budget, request, &decisions)) {
     outcome = BUDGET_GRANTED;
   } else if (budget->waiting > budget->options.queue_max) {
     queue_remove(budget, request);

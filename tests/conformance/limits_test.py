@@ -75,6 +75,18 @@ def test_small_jobs_run_beside_a_stalled_one(small_server, connect):
     finish(first)
 
 
+def test_small_job_overtakes_a_long_queue(small_server, connect):
+    """Its memory is free: it need not wait until the large ones before it are given up."""
+    client = connect(small_server("--max-queue", "1000", "--max-queue-time", "1h"))
+    first = stalled(client)
+    streams = [client.stream().send(execute(begin(request=HALF.request()))) for _ in range(150)]
+    for _ in range(20):
+        SMALL.run(client)
+    for stream in streams:
+        stream.cancel()
+    finish(first)
+
+
 def test_waiting_jobs_are_served_in_the_end(small_server, connect):
     client = connect(small_server())
     streams = [client.stream().send(execute(begin(request=HALF.request()), HALF.chunks()[:1])) for _ in range(12)]
@@ -221,9 +233,9 @@ def test_waiting_for_memory_does_not_count(small_server, connect):
 
 def test_reader_that_stalls_is_ended_and_its_memory_comes_back(start_server, connect):
     """Nobody reads the reply of a job whose output doesn't fit into the windows on the way."""
-    server = start_server("--memory-limit", "300MiB", "--idle-timeout", "1500ms")
+    server = start_server("--memory-limit", "120MiB", "--idle-timeout", "1500ms")
     client = connect(server, options=[("grpc.http2.bdp_probe", 0)])
-    job = Backward.make(planes=(1, 64), input_size=(1000, 1000), output_size=(1, 1))
+    job = Backward.make(planes=(1, 24), input_size=(1000, 1000), output_size=(1, 1))
     stream = client.stream().send(job.message())
     stream.read_accepted()
     # The same job needs the budget: it gets it when the stalled one was given up.
@@ -262,8 +274,8 @@ def test_vanishing_client_gives_everything_back(small_server, connect, data, how
 
 
 def test_vanishing_in_the_download_gives_everything_back(start_server, connect):
-    server = start_server("--memory-limit", "300MiB")
-    job = Backward.make(planes=(1, 64), input_size=(1000, 1000), output_size=(1, 1))
+    server = start_server("--memory-limit", "120MiB")
+    job = Backward.make(planes=(1, 24), input_size=(1000, 1000), output_size=(1, 1))
     for _ in range(3):
         client = connect(server, options=[("grpc.use_local_subchannel_pool", 1)])
         stream = client.stream().send(job.message())
@@ -286,7 +298,7 @@ def test_cancelled_before_its_memory_gives_the_executor_back(small_server, conne
 
 def test_many_unread_calls_do_not_grow_the_server(small_server, connect):
     """Each holds its whole upload back: flow control keeps it out of the server's memory."""
-    server = small_server("--max-queue", "1000")
+    server = small_server("--max-queue", "1000", "--max-queue-time", "1h")
     client = connect(server)
     first = stalled(client)
     before = server.resident_bytes()

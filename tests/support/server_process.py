@@ -93,6 +93,7 @@ class ServerProcess:
 
     def wait(self, seconds=STOP_SECONDS_MAX):
         """Its exit code; a server that doesn't end is killed and that is a failure."""
+        self._terminating = True
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
