@@ -17,9 +17,8 @@ int64_t read_fake_clock(void *context) {
 }
 
 static void answer_plan(struct fake_backend *fake, struct backend_plan_task *task, bool ok) {
-  if (ok) {
-    task->plan->workspace_bytes = fake->plan_workspace_bytes;
-  } else {
+  task->plan->workspace_bytes = fake->plan_workspace_bytes;
+  if (!ok) {
     status_fail(&task->status, REASON_DEVICE_LOST, NULL, "no device is left");
   }
   task->done(task, ok);

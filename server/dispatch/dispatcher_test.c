@@ -148,6 +148,20 @@ static void auto_moves_to_the_cpu_when_the_device_refuses(void **state) {
   tear_down(&setting);
 }
 
+static void refusal_of_the_device_leaves_no_trace_in_the_plan(void **state) {
+  (void)state;
+  struct setting setting;
+  set_up(&setting, EXACT); // more than is asked for
+  setting.npu->plan_behaviour = FAKE_FAILS;
+  setting.cpu->backend.plan = NULL;
+  setting.cpu->backend.numerics = DEVICE | EXACT;
+  setting.plan.workspace_bytes = CPU_WORKSPACE;
+  plan(&setting, TARGET_AUTO, NUMERICS_DEVICE);
+  assert_int_equal(setting.npu->plans, 1);
+  check_planned(&setting, TARGET_CPU, NUMERICS_DEVICE);
+  tear_down(&setting);
+}
+
 static void unavailable_npu_is_refused(void **state) {
   (void)state;
   struct setting setting;
@@ -260,6 +274,7 @@ int main(void) {
       cmocka_unit_test(stronger_numerics_serve_weaker_wishes),
       cmocka_unit_test(empty_tensors_never_go_to_a_device),
       cmocka_unit_test(auto_moves_to_the_cpu_when_the_device_refuses),
+      cmocka_unit_test(refusal_of_the_device_leaves_no_trace_in_the_plan),
       cmocka_unit_test(unavailable_npu_is_refused),
       cmocka_unit_test(unavailable_cpu_is_refused),
       cmocka_unit_test(backend_may_answer_later_or_have_nothing_to_say),

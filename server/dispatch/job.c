@@ -54,7 +54,7 @@ struct job {
   struct budget_request budget_request;
   uint64_t input_bytes; // of the budget, while the job has them; the host workspace is among them
   struct arena_block inputs;
-  struct job_outputs *outputs;
+  struct job_outputs *outputs; // NULL once the job has given them up
   struct backend_run_task run_task;
   int64_t asked_ns, granted_ns, submitted_ns;
   int32_t attempts;
@@ -108,10 +108,16 @@ struct job *job_create(struct dispatcher *dispatcher, const struct plan *plan,
                        const struct job_callbacks *callbacks) {
   assert(dispatcher_find_backend(dispatcher, plan->target) != NULL);
   struct job *job = calloc(1, sizeof *job);
-  if (job == NULL) {
+  struct job_outputs *outputs = calloc(1, sizeof *outputs);
+  if (job == NULL || outputs == NULL) {
+    free(job);
+    free(outputs);
     return NULL;
   }
+  atomic_init(&outputs->holds, 1);
+  outputs->dispatcher = dispatcher;
   job->dispatcher = dispatcher;
+  job->outputs = outputs;
   job->plan = *plan;
   job->callbacks = *callbacks;
   job->references = 1;
@@ -182,14 +188,6 @@ static bool allocate(struct job *job, struct status *status) {
   struct layout layout;
   lay_out(&job->plan, &layout);
   job->input_bytes = layout.input_bytes;
-  job->outputs = calloc(1, sizeof *job->outputs);
-  if (job->outputs == NULL) {
-    job->input_bytes += layout.output_bytes;
-    give_back_inputs(job);
-    return status_fail(status, REASON_INTERNAL, NULL, "no memory for a job");
-  }
-  atomic_init(&job->outputs->holds, 1);
-  job->outputs->dispatcher = job->dispatcher;
   job->outputs->bytes = layout.output_bytes;
   if (!allocate_block(job, layout.input_bytes, &job->inputs, status) ||
       !allocate_block(job, layout.output_bytes, &job->outputs->block, status)) {

@@ -350,6 +350,59 @@ static void job_cancelled_while_it_waits_is_told_so(void **state) {
   finish(dispatcher);
 }
 
+static void on_reserved_destroy(void *context, bool ok) {
+  struct owner *owner = context;
+  owner->reserved_calls++;
+  owner->ok = ok;
+  job_destroy(owner->job);
+}
+
+static void job_may_be_destroyed_in_the_answer_to_its_cancellation(void **state) {
+  (void)state;
+  struct fake_backend *fake;
+  struct dispatcher *dispatcher = make_cpu_dispatcher(&fake);
+  struct plan plan = make_plan(100, 100, 0);
+  struct owner holder, owner = {0};
+  struct job_callbacks callbacks = {.reserved = on_reserved_destroy, .context = &owner};
+  take_everything(&holder, dispatcher);
+  owner.job = job_create(dispatcher, &plan, &callbacks);
+  assert_int_equal(job_reserve(owner.job), JOB_WAITING);
+  job_cancel(owner.job);
+  check_calls(&owner, 1, 0);
+  assert_false(owner.ok);
+  job_destroy(holder.job);
+  finish(dispatcher);
+}
+
+static void on_reserved_cancel_another(void *context, bool ok) {
+  struct owner *owners = context;
+  on_reserved(&owners[0], ok);
+  job_cancel(owners[1].job);
+}
+
+static void job_cancelled_after_the_grant_and_before_the_answer_fails(void **state) {
+  (void)state;
+  struct fake_backend *fake;
+  struct dispatcher *dispatcher = make_cpu_dispatcher(&fake);
+  struct plan plan = make_plan(100, 100, 0);
+  struct owner holder, owners[2] = {{0}};
+  take_everything(&holder, dispatcher);
+  struct job_callbacks callbacks = {.reserved = on_reserved_cancel_another, .context = owners};
+  owners[0].job = job_create(dispatcher, &plan, &callbacks);
+  create(&owners[1], dispatcher, &plan);
+  assert_int_equal(job_reserve(owners[0].job), JOB_WAITING);
+  assert_int_equal(job_reserve(owners[1].job), JOB_WAITING);
+  job_destroy(holder.job); // grants both, and tells the first first
+  assert_true(owners[0].ok);
+  check_calls(&owners[1], 1, 0);
+  assert_false(owners[1].ok);
+  check_failed(&owners[1], REASON_CANCELLED);
+  check_balance(dispatcher, 256, 256); // the first one's
+  job_destroy(owners[0].job);
+  job_destroy(owners[1].job);
+  finish(dispatcher);
+}
+
 static void job_cancelled_while_it_uploads_does_not_run(void **state) {
   (void)state;
   struct fake_backend *fake;
@@ -464,6 +517,8 @@ int main(void) {
       cmocka_unit_test(memory_that_is_not_there_fails_the_job),
       cmocka_unit_test(job_cancelled_before_it_asks_is_refused),
       cmocka_unit_test(job_cancelled_while_it_waits_is_told_so),
+      cmocka_unit_test(job_may_be_destroyed_in_the_answer_to_its_cancellation),
+      cmocka_unit_test(job_cancelled_after_the_grant_and_before_the_answer_fails),
       cmocka_unit_test(job_cancelled_while_it_uploads_does_not_run),
       cmocka_unit_test(job_cancelled_while_it_runs_is_told_so_at_its_end),
       cmocka_unit_test(cancelling_a_job_that_ended_changes_nothing),

@@ -159,19 +159,19 @@ static size_t end_page(const struct address_range *range) {
   return (range->offset + range->bytes - 1) / PAGE_BYTES + 1;
 }
 
-// Gives pages back that are idle since idle_before_ns or longer, from the top of the arena downwards: low
-// addresses are used first. At most PUNCH_PAGES_MAX, and how many. Under the lock.
-static size_t punch_idle(struct arena *arena, int64_t idle_before_ns, size_t pages_max) {
+// Gives pages back that are idle since idle_before_ns or longer, from page *top - 1 downwards: low addresses
+// are used first. At most PUNCH_PAGES_MAX; *top is then where to go on. Returns how many. Under the lock.
+static size_t punch_idle(struct arena *arena, size_t *top, int64_t idle_before_ns, size_t pages_max) {
   size_t punched = 0;
   pages_max = pages_max < PUNCH_PAGES_MAX ? pages_max : PUNCH_PAGES_MAX;
-  for (size_t i = arena->pages_top; i > 0 && punched < pages_max; i--) {
-    struct page *page = &arena->pages[i - 1];
+  for (; *top > 0 && punched < pages_max; --*top) {
+    struct page *page = &arena->pages[*top - 1];
     if (!page->resident || page->blocks > 0 || page->idle_since_ns > idle_before_ns) {
       continue;
     }
     if (fallocate(arena->descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  (off_t)((i - 1) * PAGE_BYTES), (off_t)PAGE_BYTES) != 0) {
-      break; // it stays warm, and the next call tries again
+                  (off_t)((*top - 1) * PAGE_BYTES), (off_t)PAGE_BYTES) != 0) {
+      break; // it stays warm, and a later call tries again
     }
     page->resident = false;
     arena->resident_pages--;
@@ -183,18 +183,21 @@ static size_t punch_idle(struct arena *arena, int64_t idle_before_ns, size_t pag
 // Gives idle pages back until, with new_pages more, no more than kept_pages are resident. The lock is let go
 // now and then, so that nobody waits long for it.
 static void shrink(struct arena *arena, size_t new_pages, size_t kept_pages) {
+  size_t top = arena->page_count;
   bool more = true;
   while (more) {
     pthread_mutex_lock(&arena->mutex);
+    top = top < arena->pages_top ? top : arena->pages_top;
     size_t wanted = arena->resident_pages + new_pages;
-    more = wanted > kept_pages && punch_idle(arena, IDLE_UNSEEN, wanted - kept_pages) > 0;
+    more = wanted > kept_pages && punch_idle(arena, &top, IDLE_UNSEEN, wanted - kept_pages) > 0;
     pthread_mutex_unlock(&arena->mutex);
   }
 }
 
 void arena_trim(struct arena *arena, int64_t now_ns, int64_t idle_ns) {
   pthread_mutex_lock(&arena->mutex);
-  for (size_t i = 0; i < arena->pages_top; i++) {
+  size_t top = arena->pages_top;
+  for (size_t i = 0; i < top; i++) {
     if (arena->pages[i].idle_since_ns == IDLE_UNSEEN) {
       arena->pages[i].idle_since_ns = now_ns;
     }
@@ -203,7 +206,7 @@ void arena_trim(struct arena *arena, int64_t now_ns, int64_t idle_ns) {
   bool more = true;
   while (more) {
     pthread_mutex_lock(&arena->mutex);
-    more = punch_idle(arena, now_ns - idle_ns, SIZE_MAX) > 0;
+    more = punch_idle(arena, &top, now_ns - idle_ns, PUNCH_PAGES_MAX) > 0;
     pthread_mutex_unlock(&arena->mutex);
   }
 }

@@ -14,8 +14,10 @@ struct budget {
   pthread_mutex_t mutex; // guards what follows, and the private fields of waiting requests
   uint64_t reserved_bytes;
   size_t waiting;
-  struct budget_request *first, *last; // in order of arrival, and so of expiry
-  uint64_t overtaking_bytes;           // granted past `first` since it is first
+  // In order of arrival, which is that of expiry but for the moment between reading the clock and getting the
+  // lock.
+  struct budget_request *first, *last;
+  uint64_t overtaking_bytes; // granted past `first` since it is first
 };
 
 // Requests that were decided and not yet told, chained through _next.
@@ -141,10 +143,6 @@ enum budget_outcome budget_reserve(struct budget *budget, struct budget_request 
   int64_t expires_ns;
   if (__builtin_add_overflow(now_ns, budget->options.queue_time_max_ns, &expires_ns)) {
     expires_ns = INT64_MAX;
-  }
-  // Threads read the clock before they get the lock: the queue stays in order of expiry all the same.
-  if (budget->last != NULL && budget->last->_expires_ns > expires_ns) {
-    expires_ns = budget->last->_expires_ns;
   }
   request->_expires_ns = expires_ns;
   queue_append(budget, request);

@@ -157,6 +157,20 @@ static void foreign_handles_are_limited_on_their_own(void **state) {
   session_table_destroy(origin);
 }
 
+static void expired_foreign_handles_make_room(void **state) {
+  (void)state;
+  struct session_table *origin = make_first_table(10), *table = make_table(1, 1);
+  for (int round = 0; round < 3; round++) {
+    struct session_grant grant = insert(origin, round == 1, 1000);
+    session_release(table, adopt(table, &grant));
+    pass_ms(1000);
+  }
+  check_counts(table, 1, 3, 0, 0, 2);
+  assert_int_equal(session_table_expire(table), INT64_MAX);
+  session_table_destroy(table);
+  session_table_destroy(origin);
+}
+
 static void handle_of_an_earlier_life_is_foreign(void **state) {
   (void)state;
   struct session_table *table = make_first_table(10);
@@ -178,6 +192,7 @@ int main(void) {
       cmocka_unit_test(expired_foreign_handle_is_not_found),
       cmocka_unit_test(foreign_plan_that_differs_is_not_adopted),
       cmocka_unit_test(foreign_handles_are_limited_on_their_own),
+      cmocka_unit_test(expired_foreign_handles_make_room),
       cmocka_unit_test(handle_of_an_earlier_life_is_foreign),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,6 +173,7 @@ static void expiry_does_not_touch_a_held_one_shot(void **state) {
         session_consume(table, executor);
       }
       session_release(table, executor);
+      check_counts(table, 0, 1, consumed, 0, !consumed); // gone, if nobody ever asks for it again
       check_refused(table, &grant, REASON_EXECUTOR_EXPIRED);
       assert_int_equal(session_table_expire(table), INT64_MAX);
       check_counts(table, 0, 1, consumed, 0, !consumed);
