@@ -1,0 +1,535 @@
+#include "server/rpc/execute_step.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// ---- Walks along the ways that the contract describes. Each step names what is to be done after it.
+
+static void start(struct execute_state *state) {
+  assert_int_equal(execute_start(state), EXECUTE_DO_RECEIVE);
+}
+
+// A begin with all of its input, up to the end of its run.
+static void run_small_job(struct execute_state *state, uint64_t job) {
+  assert_int_equal(execute_received(state, EXECUTE_CONTENT_BEGIN), EXECUTE_DO_BEGIN);
+  assert_int_equal(execute_planned(state, job), EXECUTE_DO_RESERVE);
+  assert_int_equal(execute_reserved(state, job), EXECUTE_DO_TAKE | EXECUTE_DO_CONSUME);
+  assert_int_equal(execute_taken(state, true), EXECUTE_DO_DISCARD | EXECUTE_DO_SUBMIT | EXECUTE_DO_RECEIVE);
+  assert_int_equal(execute_ended(state, job), EXECUTE_DO_SEND);
+}
+
+static void end_well(struct execute_state *state) {
+  assert_int_equal(execute_status_sent(state), 0);
+  assert_int_equal(execute_closed(state, false), EXECUTE_DO_RELEASE);
+  assert_int_equal(state->phase, EXECUTE_OVER);
+}
+
+static void small_job_is_one_message_each_way(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  run_small_job(&state, 0);
+  assert_int_equal(execute_half_closed(&state), 0);
+  assert_int_equal(execute_sent(&state, true), EXECUTE_DO_DROP | EXECUTE_DO_STATUS);
+  assert_int_equal(state.failed_job, UINT64_MAX);
+  end_well(&state);
+}
+
+static void call_without_jobs_ends_well(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  assert_int_equal(execute_half_closed(&state), EXECUTE_DO_STATUS);
+  end_well(&state);
+}
+
+static void accepted_goes_out_when_input_is_awaited(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  assert_int_equal(execute_received(&state, EXECUTE_CONTENT_BEGIN), EXECUTE_DO_BEGIN);
+  assert_int_equal(execute_planned(&state, 0), EXECUTE_DO_RESERVE);
+  assert_int_equal(execute_reserved(&state, 0), EXECUTE_DO_TAKE | EXECUTE_DO_CONSUME);
+  assert_int_equal(execute_taken(&state, false), EXECUTE_DO_DISCARD | EXECUTE_DO_SEND | EXECUTE_DO_RECEIVE);
+  assert_true(execute_receive_is_timed(&state));
+  assert_true(execute_send_is_timed(&state));
+  assert_int_equal(execute_sent(&state, false), 0);
+  assert_false(execute_send_is_timed(&state));
+  assert_int_equal(execute_received(&state, EXECUTE_CONTENT_CHUNKS), EXECUTE_DO_TAKE);
+  assert_int_equal(execute_taken(&state, true), EXECUTE_DO_DISCARD | EXECUTE_DO_SUBMIT | EXECUTE_DO_RECEIVE);
+  assert_false(execute_receive_is_timed(&state));
+  assert_int_equal(execute_ended(&state, 0), EXECUTE_DO_SEND);
+  assert_int_equal(execute_sent(&state, true), EXECUTE_DO_DROP);
+  assert_int_equal(execute_half_closed(&state), EXECUTE_DO_STATUS);
+  end_well(&state);
+}
+
+static void nothing_is_read_until_memory_is_granted(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  assert_int_equal(execute_received(&state, EXECUTE_CONTENT_BEGIN), EXECUTE_DO_BEGIN);
+  execute_job_waits(&state, 0);
+  assert_int_equal(execute_planned(&state, 0), EXECUTE_DO_RESERVE);
+  execute_job_waits(&state, 0);
+  assert_int_equal(state.pending, EXECUTE_PENDING_CLOSE);
+  assert_false(execute_receive_is_timed(&state));
+  assert_int_equal(execute_reserved(&state, 0), EXECUTE_DO_TAKE | EXECUTE_DO_CONSUME);
+}
+
+static void one_job_is_read_ahead_and_no_more(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  run_small_job(&state, 0);
+  assert_int_equal(execute_received(&state, EXECUTE_CONTENT_BEGIN), EXECUTE_DO_BEGIN);
+  assert_int_equal(execute_planned(&state, 1), EXECUTE_DO_RESERVE);
+  assert_int_equal(execute_reserved(&state, 1), EXECUTE_DO_TAKE | EXECUTE_DO_CONSUME);
+  assert_int_equal(execute_taken(&state, true), EXECUTE_DO_DISCARD | EXECUTE_DO_SUBMIT);
+  assert_int_equal(execute_ended(&state, 1), 0);
+  assert_int_equal(execute_sent(&state, false), EXECUTE_DO_SEND);
+  assert_int_equal(execute_sent(&state, true), EXECUTE_DO_DROP | EXECUTE_DO_SEND | EXECUTE_DO_RECEIVE);
+  assert_int_equal(state.first_job, 1);
+}
+
+static void job_runs_and_consumes_after_the_one_before_ended_well(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  assert_int_equal(execute_received(&state, EXECUTE_CONTENT_BEGIN), EXECUTE_DO_BEGIN);
+  assert_int_equal(execute_planned(&state, 0), EXECUTE_DO_RESERVE);
+  assert_int_equal(execute_reserved(&state, 0), EXECUTE_DO_TAKE | EXECUTE_DO_CONSUME);
+  assert_int_equal(execute_taken(&state, true), EXECUTE_DO_DISCARD | EXECUTE_DO_SUBMIT | EXECUTE_DO_RECEIVE);
+  execute_job_waits(&state, 0);
+  assert_int_equal(execute_received(&state, EXECUTE_CONTENT_BEGIN), EXECUTE_DO_BEGIN);
+  assert_int_equal(execute_planned(&state, 1), EXECUTE_DO_RESERVE);
+  assert_int_equal(execute_reserved(&state, 1), EXECUTE_DO_TAKE);
+  assert_int_equal(execute_taken(&state, true), EXECUTE_DO_DISCARD);
+  assert_false(execute_job(&state, 1)->consumed);
+  assert_int_equal(execute_ended(&state, 0), EXECUTE_DO_CONSUME | EXECUTE_DO_SUBMIT | EXECUTE_DO_SEND);
+  assert_true(execute_job(&state, 1)->consumed);
+}
+
+static void failed_run_leaves_the_next_job_unconsumed(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  assert_int_equal(execute_received(&state, EXECUTE_CONTENT_BEGIN), EXECUTE_DO_BEGIN);
+  assert_int_equal(execute_planned(&state, 0), EXECUTE_DO_RESERVE);
+  assert_int_equal(execute_reserved(&state, 0), EXECUTE_DO_TAKE | EXECUTE_DO_CONSUME);
+  assert_int_equal(execute_taken(&state, true), EXECUTE_DO_DISCARD | EXECUTE_DO_SUBMIT | EXECUTE_DO_RECEIVE);
+  execute_job_waits(&state, 0);
+  assert_int_equal(execute_received(&state, EXECUTE_CONTENT_BEGIN), EXECUTE_DO_BEGIN);
+  assert_int_equal(execute_planned(&state, 1), EXECUTE_DO_RESERVE);
+  assert_int_equal(execute_reserved(&state, 1), EXECUTE_DO_TAKE);
+  assert_int_equal(execute_taken(&state, true), EXECUTE_DO_DISCARD);
+  assert_int_equal(execute_failed(&state, 0), EXECUTE_DO_DROP | EXECUTE_DO_STATUS);
+  assert_int_equal(state.failed_job, 0);
+}
+
+static void responses_of_earlier_jobs_go_before_an_error(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  run_small_job(&state, 0);
+  assert_int_equal(execute_received(&state, EXECUTE_CONTENT_BEGIN), EXECUTE_DO_BEGIN);
+  assert_true(execute_failure_counts(&state, 1));
+  assert_int_equal(execute_failed(&state, 1), EXECUTE_DO_DROP | EXECUTE_DO_DISCARD);
+  assert_int_equal(execute_sent(&state, false), EXECUTE_DO_SEND);
+  assert_int_equal(execute_sent(&state, true), EXECUTE_DO_DROP | EXECUTE_DO_STATUS);
+  assert_int_equal(state.failed_job, 1);
+}
+
+static void failure_of_an_earlier_job_takes_precedence(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  assert_int_equal(execute_received(&state, EXECUTE_CONTENT_BEGIN), EXECUTE_DO_BEGIN);
+  assert_int_equal(execute_planned(&state, 0), EXECUTE_DO_RESERVE);
+  assert_int_equal(execute_reserved(&state, 0), EXECUTE_DO_TAKE | EXECUTE_DO_CONSUME);
+  assert_int_equal(execute_taken(&state, true), EXECUTE_DO_DISCARD | EXECUTE_DO_SUBMIT | EXECUTE_DO_RECEIVE);
+  execute_job_waits(&state, 0);
+  assert_int_equal(execute_received(&state, EXECUTE_CONTENT_INVALID), EXECUTE_DO_DISCARD);
+  assert_int_equal(state.failed_job, 1);
+  assert_true(execute_failure_counts(&state, 0));
+  assert_int_equal(execute_failed(&state, 0), EXECUTE_DO_DROP | EXECUTE_DO_STATUS);
+  assert_int_equal(state.failed_job, 0);
+}
+
+static void wrong_messages_are_faults(void **unused) {
+  (void)unused;
+  static const struct {
+    bool job_lacks_input, job_before;
+    enum execute_content content;
+    enum execute_fault fault;
+    uint64_t job;
+  } cases[] = {
+      {false, false, EXECUTE_CONTENT_CHUNKS, EXECUTE_FAULT_CHUNK_BEFORE_BEGIN, 0},
+      {false, false, EXECUTE_CONTENT_NOTHING, EXECUTE_FAULT_EMPTY_MESSAGE, 0},
+      {true, false, EXECUTE_CONTENT_BEGIN, EXECUTE_FAULT_BEGIN_TOO_EARLY, 0},
+      {true, false, EXECUTE_CONTENT_NOTHING, EXECUTE_FAULT_EMPTY_MESSAGE, 0},
+      {false, true, EXECUTE_CONTENT_CHUNKS, EXECUTE_FAULT_SURPLUS, 1},
+      {false, true, EXECUTE_CONTENT_NOTHING, EXECUTE_FAULT_EMPTY_MESSAGE, 1},
+      {true, false, EXECUTE_CONTENT_INVALID, EXECUTE_FAULT_NONE, 0},
+      {false, true, EXECUTE_CONTENT_INVALID, EXECUTE_FAULT_NONE, 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    struct execute_state state;
+    start(&state);
+    if (cases[i].job_before) {
+      run_small_job(&state, 0);
+    } else if (cases[i].job_lacks_input) {
+      execute_received(&state, EXECUTE_CONTENT_BEGIN);
+      execute_planned(&state, 0);
+      execute_reserved(&state, 0);
+      execute_taken(&state, false);
+    }
+    assert_int_equal(execute_received(&state, cases[i].content) & EXECUTE_DO_DISCARD, EXECUTE_DO_DISCARD);
+    assert_int_equal(execute_take_fault(&state), cases[i].fault);
+    assert_int_equal(execute_take_fault(&state), EXECUTE_FAULT_NONE);
+    assert_int_equal(state.failed_job, cases[i].job);
+    assert_int_not_equal(state.phase, EXECUTE_OPEN);
+  }
+}
+
+static void half_close_before_the_last_byte_is_a_fault(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  execute_received(&state, EXECUTE_CONTENT_BEGIN);
+  execute_planned(&state, 0);
+  execute_reserved(&state, 0);
+  execute_taken(&state, false);
+  assert_int_equal(execute_half_closed(&state), EXECUTE_DO_DROP);
+  assert_int_equal(execute_take_fault(&state), EXECUTE_FAULT_HALF_CLOSED_EARLY);
+  assert_int_equal(execute_sent(&state, false), EXECUTE_DO_STATUS);
+}
+
+static void input_ahead_is_timed_once_its_client_may_know(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  run_small_job(&state, 0);
+  execute_received(&state, EXECUTE_CONTENT_BEGIN);
+  execute_planned(&state, 1);
+  execute_reserved(&state, 1);
+  assert_int_equal(execute_taken(&state, false), EXECUTE_DO_DISCARD | EXECUTE_DO_RECEIVE);
+  // Its client may wait for `accepted`, which waits for the job before.
+  assert_false(execute_receive_is_timed(&state));
+  assert_int_equal(execute_sent(&state, true), EXECUTE_DO_DROP | EXECUTE_DO_SEND);
+  assert_true(execute_receive_is_timed(&state));
+  assert_int_equal(execute_receive_timed_out(&state), EXECUTE_DO_DROP);
+  assert_int_equal(execute_take_fault(&state), EXECUTE_FAULT_RECEIVE_IDLE);
+  assert_int_equal(state.failed_job, 1);
+}
+
+static void reader_that_stalls_is_cancelled(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  run_small_job(&state, 0);
+  assert_int_equal(execute_send_timed_out(&state), EXECUTE_DO_CANCEL | EXECUTE_DO_DROP);
+  assert_int_equal(execute_take_fault(&state), EXECUTE_FAULT_SEND_IDLE);
+  assert_int_equal(execute_send_failed(&state), 0);
+  assert_int_equal(execute_receive_failed(&state), 0);
+  assert_int_equal(execute_closed(&state, true), EXECUTE_DO_RELEASE);
+}
+
+static void cancelled_call_waits_for_the_answer_that_is_owed(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  execute_received(&state, EXECUTE_CONTENT_BEGIN);
+  execute_planned(&state, 0);
+  execute_job_waits(&state, 0);
+  assert_int_equal(execute_closed(&state, true), EXECUTE_DO_CANCEL | EXECUTE_DO_DROP | EXECUTE_DO_DISCARD);
+  assert_int_equal(state.phase, EXECUTE_ABANDONED);
+  // Granted when it was cancelled already: the job is dropped again, now for good.
+  assert_int_equal(execute_reserved(&state, 0), EXECUTE_DO_DROP | EXECUTE_DO_RELEASE);
+}
+
+static void draining_ends_a_resting_call_at_once(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  assert_int_equal(execute_drain(&state), EXECUTE_DO_STATUS);
+  assert_int_equal(execute_take_fault(&state), EXECUTE_FAULT_DRAINING);
+  assert_int_equal(state.failed_job, 0);
+}
+
+static void draining_lets_jobs_end(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  run_small_job(&state, 0);
+  assert_int_equal(execute_drain(&state), 0);
+  assert_int_equal(execute_sent(&state, true), EXECUTE_DO_DROP | EXECUTE_DO_STATUS);
+  assert_int_equal(execute_take_fault(&state), EXECUTE_FAULT_DRAINING);
+  assert_int_equal(state.failed_job, 1);
+}
+
+static void draining_does_not_spoil_a_call_that_ended(void **unused) {
+  (void)unused;
+  struct execute_state state;
+  start(&state);
+  run_small_job(&state, 0);
+  assert_int_equal(execute_half_closed(&state), 0);
+  assert_int_equal(execute_drain(&state), 0);
+  assert_int_equal(execute_sent(&state, true), EXECUTE_DO_DROP | EXECUTE_DO_STATUS);
+  assert_int_equal(state.failed_job, UINT64_MAX);
+}
+
+// ---- Random walks: whatever happens in whatever order, the promises hold and the call ends.
+
+struct walk {
+  uint64_t random;
+  struct execute_state state;
+  unsigned asked;          // one of the four things that may be answered at once, not answered yet
+  uint64_t asked_job;      // for which job
+  bool message;            // a message is held
+  bool things[2];          // a job's place holds something
+  uint64_t consumed_until; // jobs below have been consumed
+  uint64_t ended_until;    // jobs below have ended well
+  uint64_t answered_until; // jobs below have been answered in full
+  bool status, released;
+};
+
+static unsigned draw(struct walk *walk, unsigned below) {
+  walk->random = walk->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (unsigned)(walk->random >> 33) % below;
+}
+
+static uint64_t last_job_of(const struct walk *walk) {
+  return walk->state.first_job + walk->state.job_count - 1;
+}
+
+static void note_consumption(struct walk *walk) {
+  for (uint64_t job = walk->consumed_until; job <= last_job_of(walk) && walk->state.job_count > 0; ++job) {
+    if (execute_job(&walk->state, job)->consumed) {
+      assert_true(walk->ended_until >= job); // all earlier ones
+      walk->consumed_until = job + 1;
+    }
+  }
+}
+
+// What the shell would do.
+static void obey(struct walk *walk, unsigned todo) {
+  static const unsigned at_once = EXECUTE_DO_BEGIN | EXECUTE_DO_RESERVE | EXECUTE_DO_TAKE | EXECUTE_DO_SUBMIT;
+  assert_false(walk->released);
+  unsigned asked = todo & at_once;
+  assert_int_equal(asked & (asked - 1), 0);
+  if (todo & EXECUTE_DO_DROP) {
+    for (size_t i = 0; i < 2; ++i) {
+      if (walk->state.jobs[i].stage == EXECUTE_JOB_NONE) {
+        walk->things[i] = walk->state.jobs[i].waiting;
+      }
+    }
+  }
+  if (todo & EXECUTE_DO_DISCARD) {
+    walk->message = false;
+  }
+  if (todo & EXECUTE_DO_CONSUME) {
+    note_consumption(walk);
+  }
+  if (todo & EXECUTE_DO_RECEIVE) {
+    assert_false(walk->message || walk->status);
+  }
+  if (todo & EXECUTE_DO_SEND) {
+    assert_int_equal(walk->state.first_job, walk->answered_until);
+    assert_false(walk->status);
+  }
+  if (todo & EXECUTE_DO_STATUS) {
+    assert_false(walk->status);
+    walk->status = true;
+  }
+  if (asked != 0) {
+    walk->asked = asked;
+    walk->asked_job = last_job_of(walk);
+    if (asked == EXECUTE_DO_SUBMIT) {
+      walk->asked_job = walk->ended_until; // only the first that hasn't ended may run
+      assert_int_equal(execute_job(&walk->state, walk->asked_job)->stage, EXECUTE_JOB_RUNNING);
+      assert_true(walk->consumed_until > walk->asked_job);
+    }
+    if (asked == EXECUTE_DO_BEGIN) {
+      assert_false(walk->things[walk->asked_job % 2]);
+      walk->things[walk->asked_job % 2] = true;
+    }
+  }
+  if (todo & EXECUTE_DO_RELEASE) {
+    assert_false(walk->message || walk->things[0] || walk->things[1]);
+    assert_int_equal(walk->state.pending, 0);
+    walk->released = true;
+  }
+}
+
+static unsigned good_answer(struct walk *walk, uint64_t job, enum execute_job_stage stage) {
+  switch (stage) {
+  case EXECUTE_JOB_PLANNING:
+    return execute_planned(&walk->state, job);
+  case EXECUTE_JOB_RESERVING:
+    return execute_reserved(&walk->state, job);
+  default:
+    if (execute_job(&walk->state, job)->stage == EXECUTE_JOB_RUNNING) {
+      walk->ended_until = job + 1;
+    }
+    return execute_ended(&walk->state, job);
+  }
+}
+
+// The answer to what was asked, at once or promised for later.
+static void answer_asked(struct walk *walk) {
+  unsigned asked = walk->asked;
+  uint64_t job = walk->asked_job;
+  walk->asked = 0;
+  if (draw(walk, 30) == 0) {
+    obey(walk, execute_failed(&walk->state, job));
+  } else if (asked == EXECUTE_DO_TAKE) {
+    obey(walk, execute_taken(&walk->state, draw(walk, 2) == 0));
+  } else if (draw(walk, 2) == 0) {
+    execute_job_waits(&walk->state, job);
+  } else {
+    obey(walk, good_answer(walk, job, execute_job(&walk->state, job)->stage));
+  }
+}
+
+static void receive_something(struct walk *walk, bool only_failures) {
+  unsigned what = draw(walk, 60);
+  if (only_failures || what == 0) {
+    obey(walk, execute_receive_failed(&walk->state));
+  } else if (what == 1) {
+    obey(walk, execute_half_closed(&walk->state));
+  } else {
+    // Mostly what may come: a begin between jobs, chunks within one.
+    bool within = execute_current_job(&walk->state) == last_job_of(walk) && walk->state.job_count > 0;
+    enum execute_content content = within ? EXECUTE_CONTENT_CHUNKS : EXECUTE_CONTENT_BEGIN;
+    walk->message = true;
+    obey(walk, execute_received(&walk->state, what == 2 ? draw(walk, 4) : content));
+  }
+}
+
+static void finish_sending(struct walk *walk, bool only_failures) {
+  if (only_failures || draw(walk, 60) == 0) {
+    obey(walk, execute_send_failed(&walk->state));
+    return;
+  }
+  bool done = walk->state.job_count > 0 &&
+              execute_job(&walk->state, walk->state.first_job)->stage == EXECUTE_JOB_ENDED &&
+              draw(walk, 2) == 0;
+  if (done) {
+    ++walk->answered_until;
+  }
+  obey(walk, execute_sent(&walk->state, done));
+}
+
+static void time_out(struct walk *walk) {
+  if (execute_receive_is_timed(&walk->state) && draw(walk, 2) == 0) {
+    obey(walk, execute_receive_timed_out(&walk->state));
+  } else if (execute_send_is_timed(&walk->state)) {
+    obey(walk, execute_send_timed_out(&walk->state));
+  }
+}
+
+static void answer_later(struct walk *walk) {
+  size_t place = draw(walk, 2);
+  if (!walk->state.jobs[place].waiting) {
+    place = 1 - place;
+  }
+  if (!walk->state.jobs[place].waiting) {
+    return;
+  }
+  // The number that this place's job has or had.
+  uint64_t job = walk->state.first_job % 2 == place ? walk->state.first_job : walk->state.first_job + 1;
+  bool dropped = walk->state.jobs[place].stage == EXECUTE_JOB_NONE;
+  obey(walk, draw(walk, 12) == 0 || dropped ? execute_failed(&walk->state, job)
+                                           : good_answer(walk, job, walk->state.jobs[place].stage));
+}
+
+static void take_a_step(struct walk *walk, bool ending) {
+  if (walk->asked != 0) {
+    answer_asked(walk);
+    return;
+  }
+  unsigned pending = walk->state.pending;
+  switch (draw(walk, 8)) {
+  case 0:
+  case 1:
+    if (pending & EXECUTE_PENDING_RECEIVE) {
+      receive_something(walk, ending);
+    }
+    break;
+  case 2:
+  case 3:
+    if (pending & EXECUTE_PENDING_SEND) {
+      finish_sending(walk, ending);
+    }
+    break;
+  case 4:
+    answer_later(walk);
+    break;
+  case 5:
+    if (pending & EXECUTE_PENDING_STATUS) {
+      obey(walk, execute_status_sent(&walk->state));
+    }
+    break;
+  case 6:
+    if ((pending & EXECUTE_PENDING_CLOSE) && (ending || draw(walk, 80) == 0)) {
+      obey(walk, execute_closed(&walk->state, walk->state.phase != EXECUTE_CLOSING || draw(walk, 2) == 0));
+    }
+    break;
+  default:
+    if (draw(walk, 20) == 0) {
+      draw(walk, 4) == 0 ? obey(walk, execute_drain(&walk->state)) : time_out(walk);
+    }
+    break;
+  }
+}
+
+static void random_walks_keep_the_promises_and_end(void **unused) {
+  (void)unused;
+  enum { WALKS = 20000, STEPS = 200, STEPS_TO_END = 2000 };
+  uint64_t jobs = 0;
+  for (uint64_t seed = 1; seed <= WALKS; ++seed) {
+    struct walk walk = {.random = seed};
+    obey(&walk, execute_start(&walk.state));
+    for (int step = 0; step < STEPS && !walk.released; ++step) {
+      take_a_step(&walk, false);
+      // A call that isn't over waits for something.
+      assert_true(walk.released || walk.asked != 0 || walk.state.pending != 0 || walk.state.jobs[0].waiting ||
+                  walk.state.jobs[1].waiting);
+    }
+    for (int step = 0; step < STEPS_TO_END && !walk.released; ++step) {
+      take_a_step(&walk, true);
+    }
+    assert_true(walk.released);
+    jobs += walk.answered_until;
+  }
+  // The walks did get somewhere.
+  assert_true(jobs > WALKS);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(small_job_is_one_message_each_way),
+      cmocka_unit_test(call_without_jobs_ends_well),
+      cmocka_unit_test(accepted_goes_out_when_input_is_awaited),
+      cmocka_unit_test(nothing_is_read_until_memory_is_granted),
+      cmocka_unit_test(one_job_is_read_ahead_and_no_more),
+      cmocka_unit_test(job_runs_and_consumes_after_the_one_before_ended_well),
+      cmocka_unit_test(failed_run_leaves_the_next_job_unconsumed),
+      cmocka_unit_test(responses_of_earlier_jobs_go_before_an_error),
+      cmocka_unit_test(failure_of_an_earlier_job_takes_precedence),
+      cmocka_unit_test(wrong_messages_are_faults),
+      cmocka_unit_test(half_close_before_the_last_byte_is_a_fault),
+      cmocka_unit_test(input_ahead_is_timed_once_its_client_may_know),
+      cmocka_unit_test(reader_that_stalls_is_cancelled),
+      cmocka_unit_test(cancelled_call_waits_for_the_answer_that_is_owed),
+      cmocka_unit_test(draining_ends_a_resting_call_at_once),
+      cmocka_unit_test(draining_lets_jobs_end),
+      cmocka_unit_test(draining_does_not_spoil_a_call_that_ended),
+      cmocka_unit_test(random_walks_keep_the_promises_and_end),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
