@@ -444,7 +444,7 @@ static void answer_later(struct walk *walk) {
   uint64_t job = walk->state.first_job % 2 == place ? walk->state.first_job : walk->state.first_job + 1;
   bool dropped = walk->state.jobs[place].stage == EXECUTE_JOB_NONE;
   obey(walk, draw(walk, 12) == 0 || dropped ? execute_failed(&walk->state, job)
-                                           : good_answer(walk, job, walk->state.jobs[place].stage));
+                                            : good_answer(walk, job, walk->state.jobs[place].stage));
 }
 
 static void take_a_step(struct walk *walk, bool ending) {
