@@ -103,7 +103,6 @@ static grpc_channel *connect_lazily(const char *address) {
       // gRPC's own retries would keep copies of what was sent.
       integer_argument(GRPC_ARG_ENABLE_RETRIES, 0),
       integer_argument(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MIN_MS),
-      integer_argument(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MAX_MS),
       integer_argument(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MAX_MS),
       // Replies are read as they come, so the window may grow with the link.
       integer_argument(GRPC_ARG_HTTP2_BDP_PROBE, 1),

@@ -2,10 +2,10 @@
 
 #include "client/c/error.h"
 #include "client/c/operators.h"
+#include "client/c/output_memory.h"
 #include "client/c/plan.h"
 #include "client/c/request.h"
 #include "client/c/stream.h"
-#include "proto/wire/error_details.h"
 
 #include <stdlib.h>
 
@@ -223,5 +223,6 @@ void aclnn_stream_close(aclnn_stream *stream) {
 }
 
 void aclnn_free(void *data) {
-  free(data);
+  // Lists that the library returns come from malloc as outputs do.
+  output_memory_free(data);
 }

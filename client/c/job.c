@@ -96,6 +96,9 @@ static bool check_plan(const struct tensor_plan *plan, struct status *status) {
 }
 
 static bool bind_all(struct job *job, const struct tensor_plan *plans, size_t count, struct status *status) {
+  if (job->callers_tensors == NULL && job->callers_tensor_count > 0) {
+    return status_fail(status, REASON_ACLNN_ERR_PARAM_NULLPTR, NULL, "tensors is NULL");
+  }
   for (size_t i = 0; i < job->callers_tensor_count; i++) {
     const char *name = job->callers_tensors[i].name;
     bool planned = false;

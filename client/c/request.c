@@ -105,6 +105,9 @@ static bool add_attribute(const aclnn_attribute *attribute, struct argument *arg
 bool request_build(const aclnn_call_arguments *arguments, aclnn_target target, aclnn_numerics numerics,
                    struct operator_request *request, struct status *status) {
   memset(request, 0, sizeof *request);
+  if (arguments == NULL) {
+    return status_fail(status, REASON_ACLNN_ERR_PARAM_NULLPTR, NULL, "the arguments are missing");
+  }
   if (!copy_name(arguments->operator_name, "operator_name", request->operator_name, status)) {
     return false;
   }

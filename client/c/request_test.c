@@ -79,6 +79,7 @@ static void what_the_wire_cannot_carry_is_refused(void **state) {
   const aclnn_attribute no_text = {"x", ACLNN_TEXT};
   const aclnn_attribute no_kind = {"x", 77};
   aclnn_tensor unnamed = {0};
+  check_refused(NULL, REASON_ACLNN_ERR_PARAM_NULLPTR);
   check_refused(&(aclnn_call_arguments){NULL, NULL, 0, NULL, 0}, REASON_ACLNN_ERR_PARAM_NULLPTR);
   check_refused(&(aclnn_call_arguments){long_name, NULL, 0, NULL, 0}, REASON_ACLNN_ERR_PARAM_INVALID);
   check_refused(&(aclnn_call_arguments){"x", tensors, 1, NULL, 0}, REASON_ACLNN_ERR_PARAM_INVALID);

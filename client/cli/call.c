@@ -117,8 +117,7 @@ static enum exit_code prepare_attributes(struct call *call) {
     const char *kind = find_kind(operators, count, arguments->operand, argument->name);
     struct failure failure;
     if (!attribute_parse(argument->name, argument->text, kind, &call->values[i], &failure)) {
-      (void)session_report_failure(&failure);
-      code = EXIT_CODE_USAGE;
+      code = session_report_failure(arguments, &failure, EXIT_CODE_USAGE);
     }
     call->attributes[i] = call->values[i].attribute;
   }
@@ -178,7 +177,7 @@ static enum exit_code write_outputs(struct call *call) {
   for (size_t i = 0; i < call->arguments->output_count; i++) {
     const aclnn_tensor *tensor = &call->tensors[call->arguments->input_count + i];
     if (!output_file_write(&call->files[i], tensor, &failure)) {
-      return session_report_failure(&failure);
+      return session_report_failure(call->arguments, &failure, EXIT_CODE_FAILED);
     }
   }
   if (call->arguments->json) {
@@ -196,7 +195,7 @@ static enum exit_code run(struct call *call) {
   struct failure failure;
   enum exit_code code = EXIT_CODE_OK;
   if (!prepare_tensors(call, &failure)) {
-    return session_report_failure(&failure);
+    return session_report_failure(arguments, &failure, EXIT_CODE_FAILED);
   }
   struct progress progress;
   progress_init(&progress);

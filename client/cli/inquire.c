@@ -76,7 +76,7 @@ static enum exit_code print_description(const struct arguments *arguments,
   struct failure failure;
   (void)failure_set(&failure, "OPERATOR_UNKNOWN: the server has no operator '%s'; see aclnn list",
                     arguments->operand);
-  return session_report_failure(&failure);
+  return session_report_failure(arguments, &failure, EXIT_CODE_FAILED);
 }
 
 typedef enum exit_code print_operators(const struct arguments *arguments,

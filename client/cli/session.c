@@ -50,7 +50,13 @@ enum exit_code session_report_error(const struct arguments *arguments, const acl
   return is_unreachable(error) ? EXIT_CODE_UNREACHABLE : EXIT_CODE_FAILED;
 }
 
-enum exit_code session_report_failure(const struct failure *failure) {
+enum exit_code session_report_failure(const struct arguments *arguments, const struct failure *failure,
+                                      enum exit_code code) {
   fprintf(stderr, "aclnn: %s\n", failure->text);
-  return EXIT_CODE_FAILED;
+  if (arguments->json) {
+    cJSON *object = json_object();
+    json_add_text(json_add_object(object, "error"), "message", failure->text);
+    json_print(object);
+  }
+  return code;
 }

@@ -11,7 +11,8 @@ aclnn_client *session_open(const struct arguments *arguments, aclnn_progress *pr
 // Prints "aclnn: REASON (STATUS): MESSAGE" to stderr, with --json the same as an object to stdout.
 enum exit_code session_report_error(const struct arguments *arguments, const aclnn_error *error);
 
-// Likewise for what went wrong on this side. Returns EXIT_CODE_FAILED.
-enum exit_code session_report_failure(const struct failure *failure);
+// Likewise for what went wrong on this side; returns `code`.
+enum exit_code session_report_failure(const struct arguments *arguments, const struct failure *failure,
+                                      enum exit_code code);
 
 #endif

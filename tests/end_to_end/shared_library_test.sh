@@ -21,7 +21,19 @@ if [ "$declared" != "$exported" ]; then
     exit 1
 fi
 
-cc -std=c11 -Wall -Wextra -Werror -Wno-missing-field-initializers -I. "$program" -o "$folder/program" "$library"
+# A sanitized library needs a program of its kind.
+sanitizer=
+case $(ldd "$library") in
+*libasan*) sanitizer=-fsanitize=address ;;
+*libtsan*) sanitizer=-fsanitize=thread ;;
+*libubsan*) sanitizer=-fsanitize=undefined ;;
+esac
+
+warnings="-Wall -Wextra -Werror -Wno-missing-field-initializers"
+# shellcheck disable=SC2086 # lists of flags
+cc -std=c11 $warnings $sanitizer -I. "$program" -o "$folder/program" "$library"
+# C++ programs can include it too.
+c++ $warnings -fsyntax-only -x c++ "$header"
 mkfifo "$folder/output"
 "$server" --listen 127.0.0.1:0 >"$folder/output" 2>"$folder/log" &
 server_pid=$!
