@@ -157,8 +157,8 @@ static bool has_room(const struct session_table *table, bool foreign) {
          (!foreign || table->foreign < table->options.executors_max);
 }
 
-// Adds a new executor, held `holds` times, or says that there is no room. Under the lock; may free expired
-// ones to make room, through `gone`.
+// Adds a new executor, or says that there is no room. Under the lock; expired ones are removed to make room
+// and written to `gone`.
 static bool add_executor(struct session_table *table, const struct handle_key *key, struct executor *executor,
                          int64_t expires_ms, int64_t now_ms, struct executor *gone[EXPIRE_BATCH],
                          size_t *gone_count, struct status *status) {
@@ -235,6 +235,36 @@ static struct executor *executor_create(const struct plan *plan, bool repeatable
   return executor;
 }
 
+// What the clocks say when something is done.
+struct moment {
+  int64_t steady_ms, unix_ms;
+};
+
+static struct moment now(const struct session_table *table) {
+  return (struct moment){.steady_ms = steady_ms(table), .unix_ms = unix_ms(table)};
+}
+
+// What a new handle says, but for its id and its request.
+static void describe(const struct session_table *table, const struct plan *plan, const struct moment *moment,
+                     int64_t ttl_ms, const char *identity, struct handle_content *content) {
+  memcpy(content->key.replica, table->replica, sizeof table->replica);
+  content->target = plan->target;
+  content->workspace_bytes = plan->workspace_bytes;
+  content->ttl_ms = ttl_ms;
+  content->expires_unix_ms = add_saturated(moment->unix_ms, ttl_ms);
+  content->expires_steady_ms = add_saturated(moment->steady_ms, ttl_ms);
+  size_t identity_bytes = strlen(identity);
+  assert(identity_bytes <= SESSION_IDENTITY_BYTES_MAX);
+  memcpy(content->identity, identity, identity_bytes + 1);
+}
+
+static uint64_t take_id(struct session_table *table) {
+  pthread_mutex_lock(&table->mutex);
+  uint64_t id = ++table->last_id;
+  pthread_mutex_unlock(&table->mutex);
+  return id;
+}
+
 bool session_insert(struct session_table *table, const struct plan *plan, bool repeatable, int64_t ttl_ms,
                     const char *identity, const uint8_t *request, size_t request_bytes,
                     struct session_grant *grant, struct status *status) {
@@ -244,25 +274,20 @@ bool session_insert(struct session_table *table, const struct plan *plan, bool r
   }
   ttl_ms = ttl_ms == 0 ? table->options.ttl_default_ms : ttl_ms;
   ttl_ms = ttl_ms > table->options.ttl_max_ms ? table->options.ttl_max_ms : ttl_ms;
-  size_t identity_bytes = strlen(identity);
-  assert(identity_bytes <= SESSION_IDENTITY_BYTES_MAX);
-  if (request_bytes > SESSION_HANDLE_BYTES_MAX) {
+  struct moment moment = now(table);
+  struct handle_content content = {.repeatable = repeatable, .request_bytes = request_bytes};
+  if (request_bytes > sizeof content.request) {
     return status_fail(status, REASON_INTERNAL, NULL, "a request of %zu bytes doesn't fit into a handle",
                        request_bytes);
   }
-  int64_t now_ms = steady_ms(table);
-  struct handle_content content = {
-      .repeatable = repeatable,
-      .target = plan->target,
-      .workspace_bytes = plan->workspace_bytes,
-      .ttl_ms = ttl_ms,
-      .expires_unix_ms = add_saturated(unix_ms(table), ttl_ms),
-      .expires_steady_ms = add_saturated(now_ms, ttl_ms),
-      .request_bytes = request_bytes,
-  };
-  memcpy(content.key.replica, table->replica, sizeof table->replica);
-  memcpy(content.identity, identity, identity_bytes);
   memcpy(content.request, request, request_bytes);
+  describe(table, plan, &moment, ttl_ms, identity, &content);
+  content.key.id = take_id(table);
+  uint8_t handle[SESSION_HANDLE_BYTES_MAX];
+  size_t handle_bytes;
+  if (!handle_seal(table->options.key, &content, handle, &handle_bytes, status)) {
+    return false;
+  }
 
   struct executor *executor = executor_create(plan, repeatable, status);
   if (executor == NULL) {
@@ -270,20 +295,11 @@ bool session_insert(struct session_table *table, const struct plan *plan, bool r
   }
   executor->ttl_ms = ttl_ms;
   executor->handle_expires_ms = content.expires_steady_ms;
-  uint8_t handle[SESSION_HANDLE_BYTES_MAX];
-  size_t handle_bytes;
   struct executor *gone[EXPIRE_BATCH];
   size_t gone_count;
   pthread_mutex_lock(&table->mutex);
-  content.key.id = ++table->last_id;
-  pthread_mutex_unlock(&table->mutex);
-  if (!handle_seal(table->options.key, &content, handle, &handle_bytes, status)) {
-    free(executor);
-    return false;
-  }
-  pthread_mutex_lock(&table->mutex);
-  bool ok = add_executor(table, &content.key, executor, content.expires_steady_ms, now_ms, gone, &gone_count,
-                         status);
+  bool ok = add_executor(table, &content.key, executor, content.expires_steady_ms, moment.steady_ms, gone,
+                         &gone_count, status);
   pthread_mutex_unlock(&table->mutex);
   free_all(gone, gone_count);
   if (!ok) {
@@ -304,15 +320,6 @@ static bool open_for(struct session_table *table, const uint8_t *handle, size_t 
     return false;
   }
   return strcmp(content->identity, identity) == 0 || handle_refuse(status);
-}
-
-// What the clocks say when a handle is looked at.
-struct moment {
-  int64_t steady_ms, unix_ms;
-};
-
-static struct moment now(struct session_table *table) {
-  return (struct moment){.steady_ms = steady_ms(table), .unix_ms = unix_ms(table)};
 }
 
 static bool is_own(const struct session_table *table, const struct handle_content *content) {

@@ -2,7 +2,8 @@
 //
 // A handle is opaque to clients: sealed with a key (libsodium), it tells replica, id, identity, expiry and
 // the serialised request, so that another replica with the same key can plan anew. For its own handles the
-// table is the truth: what isn't in it was consumed, destroyed or has expired; there are no tombstones.
+// table is the truth: what isn't in it was consumed, destroyed or has expired; there are no tombstones of
+// them.
 //
 // An executor is held by the begin of a job: expiry and destroy no longer touch that job. A one-shot that is
 // held can't be held again; it is consumed once its job has its memory, or given back. Repeatable ones may be
@@ -73,9 +74,12 @@ MUST_CHECK enum session_hold_outcome session_hold(struct session_table *table, c
                                                   struct executor **executor, struct session_foreign *foreign,
                                                   struct status *status);
 
-// Puts a foreign handle's executor into the table, planned anew, remembered until the handle expires, and
-// holds it. If another call adopted it meanwhile, that one is held (by the same rules as session_hold). A
-// plan for another target than the handle's, or that needs more workspace, is refused: EXECUTOR_EXPIRED.
+// Puts a foreign handle's executor into the table, planned anew, and holds it. If another call adopted it
+// meanwhile, that one is held (by the same rules as session_hold). It is remembered until the handle expires,
+// as a repeatable that is used until its renewed expiry; that a one-shot was consumed, or any was destroyed,
+// is remembered until then too. So many as there may be executors can be remembered, beyond that:
+// EXECUTOR_LIMIT. A plan for another target than the handle's, or that needs more workspace, is refused:
+// EXECUTOR_EXPIRED.
 MUST_CHECK bool session_adopt(struct session_table *table, const uint8_t *handle, size_t handle_bytes,
                               const char *identity, const struct plan *plan, struct executor **executor,
                               struct status *status);
