@@ -9,10 +9,12 @@ from typing import Iterator
 
 import pytest
 
-import aclnn_client
-from fake_server import FakeServer
-
 HERE = Path(__file__).resolve().parent
+# However pytest was started: the package from the tree, and the helpers beside the tests.
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+import aclnn_client  # noqa: E402
+from fake_server import FakeServer  # noqa: E402
 
 
 @pytest.fixture
