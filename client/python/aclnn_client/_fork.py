@@ -29,12 +29,15 @@ class ForkGate:
     """Counts who is inside gRPC and holds them off during a fork."""
 
     def __init__(self) -> None:
+        self._unusable = False
+        self._abandoned: List[Any] = []
+        self._begin()
+
+    def _begin(self) -> None:
         self._changed = threading.Condition()
         self._calls = 0
         self._residents = 0
         self._forks = 0
-        self._unusable = False
-        self._abandoned: List[Any] = []
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
@@ -94,11 +97,8 @@ class ForkGate:
 
     def after_fork_in_child(self) -> None:
         """Begins anew; the other threads and their locks don't exist here."""
-        unusable = self._unusable or bool(self._calls or self._residents)
-        abandoned = self._abandoned
-        self.__init__()  # type: ignore[misc]
-        self._unusable = unusable
-        self._abandoned = abandoned
+        self._unusable = self._unusable or bool(self._calls or self._residents)
+        self._begin()
 
 
 gate = ForkGate()

@@ -166,7 +166,7 @@ class Tensor:
     def __init__(self, bits: Any, dtype: Any) -> None:
         self.dtype = dtype_name(dtype)
         self.bits: "np.ndarray[Any, Any]" = np.asarray(bits)
-        if self.bits.dtype.itemsize != storage_dtype(self.dtype).itemsize or self.bits.dtype.kind not in "iufcb":
+        if self.bits.dtype.itemsize != storage_dtype(self.dtype).itemsize or self.bits.dtype.hasobject:
             raise TypeError(f"bits of type {self.bits.dtype} cannot be the bits of a {self.dtype} tensor")
 
     @property

@@ -83,17 +83,29 @@ class Field:
             return []
         return None if self.oneof else _DEFAULTS[self.kind]
 
+    def wire_types(self) -> Tuple[int, ...]:
+        """How the field may travel: numbers in a list come one by one or packed."""
+        return (self.wire_type, LENGTH) if self.repeated else (self.wire_type,)
+
 
 class Message:
     """A message type: its full name and its fields."""
 
-    __slots__ = ("name", "fields", "by_number", "by_name")
+    __slots__ = ("name", "fields", "by_name", "by_tag", "defaults", "repeated")
 
     def __init__(self, name: str, fields: Iterable[Field] = ()) -> None:
         self.name = name
         self.fields: Tuple[Field, ...] = tuple(fields)
-        self.by_number = {field.number: field for field in self.fields}
         self.by_name = {field.name: field for field in self.fields}
+        self.by_tag = {
+            field.number << 3 | wire_type: field for field in self.fields for wire_type in field.wire_types()
+        }
+        self.defaults = {field.name: field.default() for field in self.fields}
+        self.repeated = tuple(field.name for field in self.fields if field.repeated)
+
+    def by_number(self, number: int) -> Optional[Field]:
+        """The field of that number, if there is one."""
+        return next((field for field in self.fields if field.number == number), None)
 
 
 def encode_varint(value: int) -> bytes:
@@ -149,6 +161,8 @@ def encode(message: Message, values: Mapping[str, Any]) -> bytes:
 
 def read_varint(data: Buffer, position: int, end: int) -> Tuple[int, int]:
     """The unsigned number at `position` and the position after it."""
+    if position < end and data[position] < 0x80:  # most are of one byte
+        return data[position], position + 1
     result = 0
     for shift in range(0, 70, 7):
         if position >= end:
@@ -196,35 +210,27 @@ def skip_field(data: Buffer, position: int, end: int, wire_type: int, depth: int
     return position
 
 
-def _read_length(field: Field, data: memoryview, start: int, end: int) -> Any:
+def _read_length(field: Field, data: Buffer, start: int, end: int) -> Any:
     """The value of a field that travels as a length and so many bytes."""
     if field.kind == "message":
         assert field.message is not None
         return _decode(field.message, data, start, end)
     if field.kind == "bytes":
-        return data[start:end]
+        return memoryview(data)[start:end]
     try:
         return str(data[start:end], "utf-8")
     except UnicodeDecodeError as error:
         raise WireError(f"{field.name} is not UTF-8") from error
 
 
-def _read_fixed64(field: Field, data: memoryview, position: int, end: int) -> Tuple[float, int]:
+def _read_number(field: Field, data: Buffer, position: int, end: int) -> Tuple[Any, int]:
+    """The value of a number of any kind and the position after it."""
+    if field.wire_type == VARINT:
+        raw, position = read_varint(data, position, end)
+        return _scalar(field, raw), position
     if position + 8 > end:
         raise WireError(f"{field.name} ends early")
     return struct.unpack_from("<d", data, position)[0], position + 8
-
-
-def _read_packed(field: Field, data: memoryview, position: int, end: int) -> List[Any]:
-    items: List[Any] = []
-    while position < end:
-        if field.wire_type == VARINT:
-            raw, position = read_varint(data, position, end)
-            items.append(_scalar(field, raw))
-        else:
-            value, position = _read_fixed64(field, data, position, end)
-            items.append(value)
-    return items
 
 
 def _store(field: Field, values: Dict[str, Any], value: Any, message: Message) -> None:
@@ -238,37 +244,41 @@ def _store(field: Field, values: Dict[str, Any], value: Any, message: Message) -
     values[field.name] = value
 
 
-def _decode(message: Message, data: memoryview, position: int, end: int) -> Dict[str, Any]:
-    values = {field.name: field.default() for field in message.fields}
+def _skip_unknown(message: Message, tag: int, data: Buffer, position: int, end: int) -> int:
+    """The position after a field that the table doesn't have; refuses a known one of a wrong wire type."""
+    field = message.by_number(tag >> 3)
+    if field is not None or tag >> 3 == 0:
+        name = "field number 0" if field is None else field.name
+        raise WireError(f"{message.name}: {name} has wire type {tag & 7}")
+    return skip_field(data, position, end, tag & 7)
+
+
+def _decode(message: Message, data: Buffer, position: int, end: int) -> Dict[str, Any]:
+    values = message.defaults.copy()
+    for name in message.repeated:
+        values[name] = []
     while position < end:
         tag, position = read_varint(data, position, end)
-        wire_type = tag & 7
-        field = message.by_number.get(tag >> 3)
-        if tag >> 3 == 0:
-            raise WireError("field number 0")
+        field = message.by_tag.get(tag)
         if field is None:
-            position = skip_field(data, position, end, wire_type)
-        elif wire_type == LENGTH and (field.wire_type == LENGTH or field.repeated):
+            position = _skip_unknown(message, tag, data, position, end)
+        elif tag & 7 != LENGTH:
+            value, position = _read_number(field, data, position, end)
+            _store(field, values, value, message)
+        else:
             length, position = read_varint(data, position, end)
-            if position + length > end:
+            stop = position + length
+            if stop > end:
                 raise WireError(f"{field.name} ends after its message")
             if field.wire_type == LENGTH:
-                _store(field, values, _read_length(field, data, position, position + length), message)
-            else:
-                values[field.name] += _read_packed(field, data, position, position + length)
-            position += length
-        elif wire_type != field.wire_type:
-            raise WireError(f"{field.name} has wire type {wire_type}")
-        elif wire_type == VARINT:
-            raw, position = read_varint(data, position, end)
-            _store(field, values, _scalar(field, raw), message)
-        else:
-            value, position = _read_fixed64(field, data, position, end)
-            _store(field, values, value, message)
+                _store(field, values, _read_length(field, data, position, stop), message)
+                position = stop
+            while position < stop:  # packed numbers
+                value, position = _read_number(field, data, position, stop)
+                values[field.name].append(value)
     return values
 
 
 def decode(message: Message, data: Buffer) -> Dict[str, Any]:
     """The fields of a message; raises WireError if the bytes are not one."""
-    view = memoryview(data)
-    return _decode(message, view, 0, len(view))
+    return _decode(message, data, 0, len(data))

@@ -14,7 +14,7 @@ from aclnn_client import AclnnError, Client, TensorSpec
 from aclnn_client.aio import AsyncClient
 from fake_operators import Refusal
 from fake_server import FakeServer
-from jobs import BACKWARD, data_of, example, expected_gradient, specs
+from sample_jobs import BACKWARD, data_of, example, expected_gradient, specs
 
 BUSY = Refusal("RESOURCE_EXHAUSTED", "QUEUE_FULL", "the queue is full", retry_ms=1)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import queue
+import socket
 import threading
 from typing import Any, Dict
 
@@ -13,7 +15,7 @@ import pytest
 
 from aclnn_client import AclnnError, Client, Tensor, TensorSpec
 from fake_server import FakeServer
-from jobs import BACKWARD, backward_plan, data_of, example, expected_gradient
+from sample_jobs import BACKWARD, backward_plan, data_of, example, expected_gradient
 
 RNG = np.random.default_rng(5)
 
@@ -335,6 +337,37 @@ def test_a_closed_client_says_so(server: FakeServer) -> None:
     client.close()
     with pytest.raises(ValueError, match="closed"):
         client.server_info()
+
+
+def test_closing_ends_the_calls_of_other_threads() -> None:
+    outcomes: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
+    job = example((1, 4, 1024, 1024), (512, 512))  # more than a window, so that it is in the middle of sending
+
+    def run(call: Any) -> None:
+        try:
+            outcomes.put(call())
+        except Exception as error:
+            outcomes.put(error)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # accepts and says nothing
+        client = Client(f"127.0.0.1:{listener.getsockname()[1]}")
+        calls = (
+            client.server_info,
+            lambda: client.adaptive_max_pool2d(np.zeros((1, 2, 2), np.float32), 1),
+            lambda: client.adaptive_max_pool2d_backward(job["gradOutput"], job["self"], job["indices"]),
+        )
+        threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+        for thread in threads:
+            thread.start()
+        accepted, _ = listener.accept()
+        client.close()
+        for thread in threads:
+            thread.join()
+        accepted.close()
+    for _ in calls:
+        outcome = outcomes.get_nowait()
+        assert isinstance(outcome, (AclnnError, ValueError))  # ValueError: the client was closed before the call
+        assert isinstance(outcome, ValueError) or outcome.code == grpc.StatusCode.CANCELLED
 
 
 def test_copies_of_a_client_connect_by_themselves(server: FakeServer, client: Client) -> None:

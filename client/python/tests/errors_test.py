@@ -17,7 +17,7 @@ from aclnn_client._errors import error_from_rpc
 from aclnn_client._wire import encode
 from fake_operators import Refusal
 from fake_server import FakeServer
-from jobs import BACKWARD, backward_plan, data_of, example, expected_gradient
+from sample_jobs import BACKWARD, backward_plan, data_of, example, expected_gradient
 
 BUSY = Refusal("RESOURCE_EXHAUSTED", "QUEUE_FULL", "the queue is full", retry_ms=1)
 

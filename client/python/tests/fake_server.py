@@ -62,7 +62,7 @@ def check_known(message: Any, data: bytes) -> None:
     view, position = memoryview(data), 0
     while position < len(view):
         tag, position = read_varint(view, position, len(view))
-        field = message.by_number.get(tag >> 3)
+        field = message.by_number(tag >> 3)
         start = position
         position = skip_field(view, position, len(view), tag & 7)
         if field is None and tag >> 3 < 1000:

@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 MIB = 1 << 20
 SIZE = 192 * MIB
 # gRPC reads ahead and both sides keep some messages in their hands.
-SLACK = 64 * MIB
+SLACK = 48 * MIB
 
 PROGRAM = """
 import asyncio, sys

@@ -11,7 +11,7 @@ import pytest
 from aclnn_client import AclnnError, Client
 from fake_operators import Refusal
 from fake_server import FakeServer
-from jobs import BACKWARD, backward_plan, data_of, example, expected_gradient
+from sample_jobs import BACKWARD, backward_plan, data_of, example, expected_gradient
 
 
 def test_results_come_in_the_order_of_the_jobs(server: FakeServer, client: Client) -> None:

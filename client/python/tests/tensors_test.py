@@ -244,6 +244,8 @@ def test_float32_is_rounded_to_nearest_even(value: int, bits: int) -> None:
 def test_bits_must_have_the_size_of_the_type() -> None:
     with pytest.raises(TypeError, match="cannot be the bits of a bfloat16"):
         Tensor(np.zeros(3, np.float32), "bfloat16")
+    with pytest.raises(TypeError, match="cannot be the bits of a int64"):
+        Tensor(np.array([None]), "int64")
 
 
 def test_raw_bfloat16_travels_as_its_bits() -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 import socket
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -263,30 +267,13 @@ def test_an_unreachable_server_can_be_replaced_by_torch(dtype: Any, forward: str
 # ---- In the workers of a DataLoader
 
 
-class Pooled(torch.utils.data.Dataset):  # type: ignore[misc]
-    """Each item is a gradient that its worker gets from the server."""
-
-    def __init__(self, pool: Any) -> None:
-        self.pool = pool
-
-    def __len__(self) -> int:
-        return 8
-
-    def __getitem__(self, number: int) -> Any:
-        x = image(3, 12, 12, seed=number)
-        return gradient(self.pool, x)[1]
-
-
-@pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_it_works_in_the_workers_of_a_data_loader(server_process: str, context: str) -> None:
-    with Client(server_process, timeout=60) as client:
-        pool = aclnn_client.torch.AdaptiveMaxPool2d(3, client=client)
-        local = torch.nn.AdaptiveMaxPool2d(3)
-        gradient(pool, image(3, 12, 12))
-        loader = torch.utils.data.DataLoader(
-            Pooled(pool), batch_size=2, num_workers=2, multiprocessing_context=context
-        )
-        batches = list(loader)
-        gradient(pool, image(3, 12, 12))
-    wanted = [gradient(local, image(3, 12, 12, seed=number))[1] for number in range(8)]
-    assert torch.equal(torch.cat(batches), torch.stack(wanted))
+def test_it_works_in_the_forked_workers_of_a_data_loader(server_process: str) -> None:
+    program = Path(__file__).resolve().parent / "data_loader_program.py"
+    done = subprocess.run(
+        [sys.executable, str(program), server_process],
+        env={**os.environ, "PYTHONPATH": str(program.parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
