@@ -133,8 +133,10 @@ typedef struct aclnn_summary {
   int64_t bytes_sent, bytes_received; // tensor bytes as they travelled
 } aclnn_summary;
 
-// Connects lazily: a server that isn't there shows at the first call. The client is freed by
-// aclnn_client_close.
+// Connects lazily: a server that isn't there shows at the first call. Also frees a large block of memory,
+// after which glibc keeps what is freed later (up to 64 MiB): gRPC's buffers would cost page faults
+// otherwise. A program that has used mallopt is left alone. The client is freed by aclnn_client_close, when
+// no call, plan or stream uses it any more.
 aclnn_result aclnn_client_open(const aclnn_client_options *options, aclnn_client **client,
                                aclnn_error *error);
 void aclnn_client_close(aclnn_client *client);

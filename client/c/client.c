@@ -1,6 +1,7 @@
 #include "client/c/client.h"
 
 #include "client/c/error.h"
+#include "client/c/heap_hint.h"
 #include "client/c/retry.h"
 #include "proto/wire/error_details.h"
 
@@ -52,6 +53,7 @@ aclnn_result aclnn_client_open(const aclnn_client_options *options, aclnn_client
   if (!channel_open(address, &opened->channel, error)) {
     goto failed;
   }
+  heap_hint_keep_memory();
   opened->options = *options;
   opened->options.target_address = opened->address = address;
   pthread_mutex_init(&opened->operators_lock, NULL);

@@ -2,13 +2,7 @@
 
 #include "client/cli/commands.h"
 
-#include <malloc.h>
 #include <stdlib.h>
-
-// gRPC allocates the pieces of each message anew. Memory that goes back to the system comes again as fresh
-// pages, whose first touch costs more than all else: keep it.
-#define KEPT_HEAP_BYTES (1 << 30)
-#define HEAP_BLOCK_BYTES_MAX (32 << 20) // glibc takes no larger value
 
 static enum exit_code run(const struct arguments *arguments) {
   switch (arguments->command) {
@@ -31,8 +25,6 @@ static enum exit_code run(const struct arguments *arguments) {
 int main(int count, char **values) {
   struct arguments arguments;
   struct failure failure;
-  mallopt(M_TRIM_THRESHOLD, KEPT_HEAP_BYTES);
-  mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK_BYTES_MAX);
   if (!arguments_parse(count, values, getenv(SERVER_ADDRESS_VARIABLE), &arguments, &failure)) {
     fprintf(stderr, "aclnn: %s\n", failure.text);
     return EXIT_CODE_USAGE;
