@@ -40,10 +40,6 @@ struct application {
   struct listeners *listeners;
 };
 
-static void log_status(const struct application *application, const struct status *status) {
-  log_event(&application->log, LOG_ERROR, status->message, LOG_TEXT("reason", reason_name(status->reason)));
-}
-
 // ---- The end
 
 static void begin_to_stop(struct application *application) {
@@ -178,14 +174,18 @@ static bool create_listeners(struct application *application, int64_t descriptor
   if (!listeners_create(&options, &application->listeners, status)) {
     return false;
   }
+  struct address bound[CONFIG_LISTEN_MAX];
   for (size_t i = 0; i < application->config.listen_count; ++i) {
-    struct address address, bound;
-    char text[ADDRESS_TEXT_BYTES_MAX];
+    struct address address;
     if (!address_parse(application->config.listen[i], &address, status) ||
-        !listeners_add(application->listeners, &address, &bound, status)) {
+        !listeners_add(application->listeners, &address, &bound[i], status)) {
       return false;
     }
-    address_format(&bound, text);
+  }
+  // All or none: who reads the first line may rely on the others.
+  for (size_t i = 0; i < application->config.listen_count; ++i) {
+    char text[ADDRESS_TEXT_BYTES_MAX];
+    address_format(&bound[i], text);
     printf("listening on %s\n", text);
   }
   fflush(stdout);
@@ -235,9 +235,8 @@ static int serve(struct application *application) {
     run(application);
     log_write(&application->log, LOG_INFO, "stopped", NULL, 0);
   } else {
-    log_status(application, &status);
     fprintf(stderr, "aclnn-server: %s\n", status.message);
-    exit_code = EXIT_CONFIGURATION;
+    exit_code = status.reason == REASON_CONFIGURATION ? EXIT_CONFIGURATION : EXIT_FAILURE;
     run_down(application);
   }
   if (application->machine != NULL) {
