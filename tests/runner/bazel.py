@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -37,6 +38,13 @@ def binaries_folder(root, config=None):
     return subprocess.run(
         line, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
         text=True).stdout.strip()
+
+
+def test_environment(root, config):
+    """The variables that .bazelrc gives to the tests of a flavour, for tests that Bazel doesn't run."""
+    with open(os.path.join(root, ".bazelrc"), encoding="utf-8") as file:
+        text = file.read()
+    return dict(re.findall(rf"^test:{config} --test_env=(\w+)=(\S+)$", text, re.MULTILINE))
 
 
 def test(root, config=None, targets=("//...",), options=()):

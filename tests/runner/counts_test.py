@@ -1,7 +1,10 @@
 """The counts have to be honest: a crash, a missing result or an empty run may never look like a success."""
 
+import pathlib
+
 import pytest
 
+import bazel
 from bazel import counts_of_events
 from counts import Counts, from_closing_line, from_cmocka_log, from_junit_file, from_test_log
 
@@ -125,3 +128,9 @@ def test_bazel_status_counts_when_there_is_no_log(status, expected):
 def test_closing_line_leaves_skipped_out_when_there_are_none():
     assert Counts(passed=3).closing_line() == "3 passed, 0 failed"
     assert Counts(passed=3, skipped=1).closing_line() == "3 passed, 0 failed, 1 skipped"
+
+
+def test_sanitizers_get_the_options_of_the_build_file():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    assert "exitcode=66" in bazel.test_environment(root, "tsan")["TSAN_OPTIONS"]
+    assert "detect_leaks=1" in bazel.test_environment(root, "asan")["ASAN_OPTIONS"]
