@@ -72,4 +72,16 @@ def check_indentation(tree):
                     yield f"{path}:{number}: indented by {blanks} blanks"
 
 
-CHECKS = [check_syntax, check_sorted_lists, check_attribute_order, check_indentation]
+def check_packages(tree):
+    """Every library that the build takes from Debian, by the comment above it, is a package that gets installed."""
+    text = tree.text("deploy/packages") if "deploy/packages" in tree.paths else ""
+    listed = re.findall(r"^([a-z0-9.+-]+)", text, re.MULTILINE)
+    for path in tree.paths:
+        if path == "deploy/bazel/system/BUILD":
+            for number, line in enumerate((tree.text(path) or "").split("\n"), 1):
+                match = re.fullmatch(r"# ([a-z0-9.+-]+-dev)", line)
+                if match and match.group(1) not in listed:
+                    yield f"{path}:{number}: {match.group(1)} is not in deploy/packages"
+
+
+CHECKS = [check_syntax, check_sorted_lists, check_attribute_order, check_indentation, check_packages]

@@ -111,6 +111,7 @@ BAD = [
     (build_rules.check_attribute_order, "a/BUILD", 'f(\n    deps = [],\n    name = "a",\n)\n'),
     (build_rules.check_indentation, "a/BUILD", 'f(\n  name = "a",\n)\n'),
     (build_rules.check_syntax, "a/BUILD", "f(\n"),
+    (build_rules.check_packages, "deploy/bazel/system/BUILD", "# libforgotten-dev\n"),
 ]
 
 
