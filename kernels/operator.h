@@ -18,7 +18,7 @@
 // Where tensors and workspace begin in memory; CANN asks for 32, vector code likes a cache line.
 #define TENSOR_ALIGNMENT 64
 
-struct operator;
+struct operator_definition;
 struct npu_binding; // npu_binding.h
 
 struct operator_parameter {
@@ -44,7 +44,7 @@ struct plan_tensor {
 };
 
 struct plan {
-  const struct operator* operator;
+  const struct operator_definition *definition;
   enum target target;     // AUTO until the dispatcher chose
   enum numerics numerics; // never UNSPECIFIED
   struct operator_arguments arguments;
@@ -68,21 +68,21 @@ struct operator_run {
   const atomic_bool *cancelled; // NULL, or looked at between blocks of work: the run then ends with CANCELLED
 };
 
-struct operator{
+struct operator_definition {
   const char *name;
   const struct operator_parameter *parameters;
   size_t parameter_count;
 
   // Fills outputs that were left to the operator (tensor_desc_is_unspecified). Called after all required
   // arguments are known to be there, before any of them was normalised: trust nothing.
-  bool (*infer)(struct operator_arguments * arguments, struct status * status);
+  bool (*infer)(struct operator_arguments *arguments, struct status *status);
 
   // All refusals that are the operator's own, on normalised arguments, in CANN's order.
   bool (*validate)(const struct operator_arguments *arguments, struct status *status);
 
   // Fills plan->workspace_bytes, work_elements and private_data from plan->arguments for the CPU. Cannot
   // refuse what validate let pass, except for sizes beyond what memory can address.
-  bool (*plan)(struct plan * plan, struct status * status);
+  bool (*plan)(struct plan *plan, struct status *status);
 
   // Refuses input data that would be wrong on every target (an index outside its plane), naming the first in
   // row-major order. What goes to a device passes through here first; run does the same on its own.
@@ -96,9 +96,9 @@ struct operator{
 
 // The registry: every operator that there is.
 size_t operator_count(void);
-const struct operator* operator_at(size_t position);
+const struct operator_definition *operator_at(size_t position);
 // NULL if there is none of that name.
-const struct operator* operator_find(const char *name);
+const struct operator_definition *operator_find(const char *name);
 
 // Phase 1 as far as it needs no device: binds the request's arguments to the operator's parameters (unknown
 // or double name, wrong kind: ACLNN_ERR_PARAM_INVALID; missing: ACLNN_ERR_PARAM_NULLPTR), infers, normalises,

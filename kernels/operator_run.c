@@ -66,7 +66,7 @@ bool operator_run_units(const struct operator_run *run, size_t units, int64_t un
   };
   parallel_for(run->parallel, loop.parts, 1, run_parts, &loop);
   if (operator_run_is_cancelled(run)) {
-    return status_fail(status, REASON_CANCELLED, NULL, "%s was cancelled", run->plan->operator->name);
+    return status_fail(status, REASON_CANCELLED, NULL, "%s was cancelled", run->plan->definition->name);
   }
   return true;
 }

@@ -9,7 +9,7 @@
 
 #define UNITS_MAX 100000
 
-static const struct operator fake = {.name = "aclnnFake"};
+static const struct operator_definition fake = {.name = "aclnnFake"};
 
 static struct parallel *create_pool(size_t threads) {
   struct parallel *pool;
@@ -49,7 +49,7 @@ static void every_unit_is_done_once_and_slots_are_never_shared(void **state) {
   static const size_t threads[] = {1, 2, 7, 70};
   static const size_t units[] = {0, 1, 2, 63, 64, 65, 1000, UNITS_MAX};
   static const int64_t unit_elements[] = {1, 100, 1000000, INT64_MAX};
-  struct plan plan = {.operator= & fake };
+  struct plan plan = {.definition = &fake};
   for (size_t t = 0; t < 4; t++) {
     struct parallel *pool = create_pool(threads[t]);
     struct operator_run run = {.plan = &plan, .parallel = t == 0 ? NULL : pool};
@@ -77,7 +77,7 @@ static void slots_are_bounded_however_many_units_there_are(void **state) {
 
 static void small_units_are_done_many_at_once(void **state) {
   (void)state;
-  struct plan plan = {.operator= & fake };
+  struct plan plan = {.definition = &fake};
   struct operator_run run = {.plan = &plan};
   struct visits *visits = calloc(1, sizeof *visits);
   struct status status;
@@ -90,7 +90,7 @@ static void small_units_are_done_many_at_once(void **state) {
 static void a_cancelled_loop_stops_between_slices(void **state) {
   (void)state;
   atomic_bool cancelled = false;
-  struct plan plan = {.operator= & fake };
+  struct plan plan = {.definition = &fake};
   struct operator_run run = {.plan = &plan, .cancelled = &cancelled};
   struct visits *visits = calloc(1, sizeof *visits);
   struct status status;
@@ -107,7 +107,7 @@ static void a_cancelled_loop_stops_between_slices(void **state) {
 static void *begin_output(struct plan *plan, struct operator_run *run, struct tensor_desc desc) {
   struct status status;
   assert_true(tensor_desc_normalise(&desc, DIRECTION_OUTPUT, "x", &status));
-  *plan = (struct plan){.operator= & fake };
+  *plan = (struct plan){.definition = &fake};
   plan->arguments.values[0].tensor = desc;
   *run = (struct operator_run){.plan = plan};
   size_t bytes = (size_t)tensor_desc_storage_bytes(&desc);

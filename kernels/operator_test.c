@@ -53,7 +53,7 @@ static bool plan_on_cpu(struct plan *plan, struct status *status) {
   return true;
 }
 
-static const struct operator fake = {
+static const struct operator_definition fake = {
     .name = "aclnnFake",
     .parameters = parameters,
     .parameter_count = PARAMETERS,
@@ -63,7 +63,7 @@ static const struct operator fake = {
 };
 
 // In the registry's place: it isn't linked in here.
-const struct operator* operator_find(const char *name) {
+const struct operator_definition *operator_find(const char *name) {
   return strcmp(name, fake.name) == 0 ? &fake : NULL;
 }
 
@@ -140,7 +140,7 @@ static void arguments_are_bound_by_name_in_any_order(void **state) {
   struct operator_request request = full_request();
   struct plan plan = planned(&request);
   const struct argument_value *values = plan.arguments.values;
-  assert_ptr_equal(plan.operator, & fake);
+  assert_ptr_equal(plan.definition, &fake);
   assert_int_equal(values[LEFT].tensor.shape[1], 5);
   assert_int_equal(values[SIZES].int_array.values[0], 9);
   assert_true(values[SCALE].real == 0.5);

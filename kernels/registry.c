@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-static const struct operator* const operators[] = {
+static const struct operator_definition *const operators[] = {
     &adaptive_max_pool2d,
     &adaptive_max_pool2d_backward,
 };
@@ -14,12 +14,12 @@ size_t operator_count(void) {
   return sizeof operators / sizeof operators[0];
 }
 
-const struct operator* operator_at(size_t position) {
+const struct operator_definition *operator_at(size_t position) {
   assert(position < operator_count());
   return operators[position];
 }
 
-const struct operator* operator_find(const char *name) {
+const struct operator_definition *operator_find(const char *name) {
   for (size_t i = 0; i < operator_count(); i++) {
     if (strcmp(operators[i]->name, name) == 0) {
       return operators[i];

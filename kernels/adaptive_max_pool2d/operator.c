@@ -148,7 +148,7 @@ static bool check_inputs(const struct operator_run *run, struct status *status) 
   return true;
 }
 
-const struct operator adaptive_max_pool2d = {
+const struct operator_definition adaptive_max_pool2d = {
     .name = "aclnnAdaptiveMaxPool2d",
     .parameters = parameters,
     .parameter_count = FORWARD_PARAMETERS,

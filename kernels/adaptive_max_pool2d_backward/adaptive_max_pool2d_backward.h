@@ -5,6 +5,6 @@
 
 #include "kernels/operator.h"
 
-extern const struct operator adaptive_max_pool2d_backward;
+extern const struct operator_definition adaptive_max_pool2d_backward;
 
 #endif

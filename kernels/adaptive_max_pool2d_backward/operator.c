@@ -128,7 +128,7 @@ static bool plan_on_cpu(struct plan *plan, struct status *status) {
   return true;
 }
 
-const struct operator adaptive_max_pool2d_backward = {
+const struct operator_definition adaptive_max_pool2d_backward = {
     .name = "aclnnAdaptiveMaxPool2dBackward",
     .parameters = parameters,
     .parameter_count = BACKWARD_PARAMETERS,

@@ -74,12 +74,12 @@ static struct operator_run prepare(struct operator_call *call, struct parallel *
 
 bool call_run(struct operator_call *call, struct parallel *parallel) {
   struct operator_run run = prepare(call, parallel);
-  return call->plan.operator->run(&run, &call->status);
+  return call->plan.definition->run(&run, &call->status);
 }
 
 bool call_check_inputs(struct operator_call *call, struct parallel *parallel) {
   struct operator_run run = prepare(call, parallel);
-  return call->plan.operator->check_inputs(&run, &call->status);
+  return call->plan.definition->check_inputs(&run, &call->status);
 }
 
 struct endless_step {

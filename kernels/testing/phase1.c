@@ -24,12 +24,12 @@ static struct int_array int_array_of(const char *text) {
 
 void phase1_begin(struct operator_call *call, const char *operator_name,
                   const char *const arguments[PHASE1_ARGUMENTS]) {
-  const struct operator* operator= operator_find(operator_name);
-  assert_non_null(operator);
-  assert_true(operator->parameter_count <= PHASE1_ARGUMENTS);
+  const struct operator_definition *definition = operator_find(operator_name);
+  assert_non_null(definition);
+  assert_true(definition->parameter_count <= PHASE1_ARGUMENTS);
   call_begin(call, operator_name);
-  for (size_t i = 0; i < operator->parameter_count; i++) {
-    const char *name = operator->parameters[i].name;
+  for (size_t i = 0; i < definition->parameter_count; i++) {
+    const char *name = definition->parameters[i].name;
     if (arguments[i] == NULL) {
       continue;
     }

@@ -53,27 +53,27 @@ static bool parameter_compose(const struct parameter_info *parameter, struct mes
   return message->name != NULL && message->data_types != NULL && message->ranks != NULL;
 }
 
-static bool operator_compose(const struct operator_info *operator, struct message_memory * memory,
+static bool operator_compose(const struct operator_info *info, struct message_memory *memory,
                              Aclnn__V1__OperatorInfo *message) {
-  size_t count = operator->parameter_count;
+  size_t count = info->parameter_count;
   assert(count <= REQUEST_ARGUMENTS_MAX);
   aclnn__v1__operator_info__init(message);
   Aclnn__V1__ParameterInfo *parameters = message_memory_array(memory, count, sizeof *parameters);
   message->parameters = message_memory_array(memory, count, sizeof(void *));
-  message->name = text_compose(operator->name, memory);
-  message->targets = (Aclnn__V1__Target *)mask_compose(operator->targets, memory, &message->n_targets);
+  message->name = text_compose(info->name, memory);
+  message->targets = (Aclnn__V1__Target *)mask_compose(info->targets, memory, &message->n_targets);
   if (parameters == NULL || message->parameters == NULL || message->name == NULL ||
       message->targets == NULL) {
     return false;
   }
   for (size_t i = 0; i < count; i++) {
     message->parameters[i] = &parameters[i];
-    if (!parameter_compose(&operator->parameters[i], memory, &parameters[i])) {
+    if (!parameter_compose(&info->parameters[i], memory, &parameters[i])) {
       return false;
     }
   }
   message->n_parameters = count;
-  message->effect = (Aclnn__V1__Effect) operator->effect;
+  message->effect = (Aclnn__V1__Effect)info->effect;
   return true;
 }
 
@@ -132,15 +132,15 @@ static void parameter_from_message(const Aclnn__V1__ParameterInfo *message,
   parameter->ranks = (uint32_t)mask_from_list(message->ranks, message->n_ranks, BITS_32);
 }
 
-static void operator_from_message(const Aclnn__V1__OperatorInfo *message, struct operator_info *operator) {
-  utf8_copy_shortened(operator->name, sizeof operator->name, message->name);
-  operator->parameter_count = message->n_parameters;
+static void operator_from_message(const Aclnn__V1__OperatorInfo *message, struct operator_info *info) {
+  utf8_copy_shortened(info->name, sizeof info->name, message->name);
+  info->parameter_count = message->n_parameters;
   for (size_t i = 0; i < message->n_parameters; i++) {
-    parameter_from_message(message->parameters[i], &operator->parameters[i]);
+    parameter_from_message(message->parameters[i], &info->parameters[i]);
   }
-  operator->effect = message->effect == ACLNN__V1__EFFECT__EFFECT_PURE ? EFFECT_PURE : EFFECT_UNSPECIFIED;
-  operator->targets =(uint32_t)
-      mask_from_list((const int32_t *)message->targets, message->n_targets, TARGET_NPU + 1);
+  info->effect = message->effect == ACLNN__V1__EFFECT__EFFECT_PURE ? EFFECT_PURE : EFFECT_UNSPECIFIED;
+  info->targets =
+      (uint32_t)mask_from_list((const int32_t *)message->targets, message->n_targets, TARGET_NPU + 1);
 }
 
 static bool list_from_message(const Aclnn__V1__ListOperatorsResponse *message,

@@ -215,23 +215,23 @@ static void operators_come_back_as_written(void **state) {
 
 static void operators_have_these_bytes(void **state) {
   (void)state;
-  struct operator_info operator= {.name = "o",
-                                  .parameter_count = 1,
-                                  .effect = EFFECT_PURE,
-                                  .targets = 1u << TARGET_CPU | 1u << TARGET_NPU};
-  operator.parameters[0] =(struct parameter_info){.name = "p",
-                                                  .kind = PARAMETER_KIND_TENSOR,
-                                                  .direction = DIRECTION_OUTPUT,
-                                                  .optional = true,
-                                                  .shape_only = true,
-                                                  .data_types = 1u << DATA_TYPE_FLOAT | 1u << DATA_TYPE_BF16,
-                                                  .ranks = 1u << 3 | 1u << 4};
+  struct operator_info entry = {.name = "o",
+                                .parameter_count = 1,
+                                .effect = EFFECT_PURE,
+                                .targets = 1u << TARGET_CPU | 1u << TARGET_NPU};
+  entry.parameters[0] = (struct parameter_info){.name = "p",
+                                                .kind = PARAMETER_KIND_TENSOR,
+                                                .direction = DIRECTION_OUTPUT,
+                                                .optional = true,
+                                                .shape_only = true,
+                                                .data_types = 1u << DATA_TYPE_FLOAT | 1u << DATA_TYPE_BF16,
+                                                .ranks = 1u << 3 | 1u << 4};
   struct test_bytes expected = from_hex("0a 1e 0a 01 6f"
                                         "12 13 0a 01 70 10 01 18 02 20 01 28 01 32 02 01 03 3a 02 03 04"
                                         "18 01 22 02 02 03");
   struct wire_buffer buffer;
   struct status status;
-  assert_true(wire_write_operator_list(&operator, 1, &buffer, &status));
+  assert_true(wire_write_operator_list(&entry, 1, &buffer, &status));
   assert_int_equal(buffer.size, expected.size);
   assert_memory_equal(buffer.data, expected.data, expected.size);
   wire_buffer_free(&buffer);
@@ -265,10 +265,10 @@ static void operators_that_cannot_be_called_are_left_out(void **state) {
   struct test_bytes parameter = {0};
   bytes_hex(&parameter, "10 63 18 63 32 0e ff ff ff ff ff ff ff ff ff 01 01 ff 01 02 3a 0d 03 20 ff ff ff ff "
                         "ff ff ff ff ff 01 04");
-  struct test_bytes operator= {0};
-  bytes_hex(&operator, "0a 01 62 18 09 22 02 02 63");
-  bytes_message(&operator, 2, parameter);
-  bytes_message(&bytes, 1, operator);
+  struct test_bytes entry = {0};
+  bytes_hex(&entry, "0a 01 62 18 09 22 02 02 63");
+  bytes_message(&entry, 2, parameter);
+  bytes_message(&bytes, 1, entry);
   bytes_hex(&bytes, "28 01");
   struct operator_info *read;
   size_t count;

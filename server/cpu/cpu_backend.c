@@ -46,7 +46,7 @@ static void run_task(struct cpu_backend *cpu, struct backend_run_task *task, str
   if (run->cancelled != NULL && atomic_load(run->cancelled)) {
     ok = status_fail(&task->status, REASON_CANCELLED, NULL, "the job was cancelled before it began");
   } else {
-    ok = run->plan->operator->run(run, &task->status);
+    ok = run->plan->definition->run(run, &task->status);
   }
   task->finished_ns = cpu->options.clock_ns(cpu->options.clock_context);
   task->done(task, ok);

@@ -58,7 +58,7 @@ static bool run_probe(const struct operator_run *run, struct status *status) {
          status_fail(status, REASON_ACLNN_ERR_PARAM_INVALID, "indices", "one of them is wrong");
 }
 
-static const struct operator probe_operator = {.name = "aclnnProbe", .run = run_probe};
+static const struct operator_definition probe_operator = {.name = "aclnnProbe", .run = run_probe};
 
 static void on_probe_done(struct backend_run_task *task, bool ok) {
   struct probe *probe = (struct probe *)((char *)task - offsetof(struct probe, task));
@@ -69,7 +69,7 @@ static void on_probe_done(struct backend_run_task *task, bool ok) {
 
 // A probe with one input of that many bytes.
 static void probe_init(struct probe *probe, int64_t bytes) {
-  *probe = (struct probe){.plan = {.operator= & probe_operator, .target = TARGET_CPU, .tensor_count = 1},
+  *probe = (struct probe){.plan = {.definition = &probe_operator, .target = TARGET_CPU, .tensor_count = 1},
                           .task = {.done = on_probe_done}};
   probe->plan.arguments.values[0] = (struct argument_value){
       .kind = PARAMETER_KIND_TENSOR,

@@ -166,7 +166,7 @@ static void wrong_index_fails_the_job(void **state) {
 }
 
 // An operator that announces its run.
-static struct operator announced;
+static struct operator_definition announced;
 static sem_t running;
 
 static bool announce_and_run(const struct operator_run *run, struct status *status) {
@@ -190,9 +190,9 @@ static void endless_job_stops_when_cancelled(void **state) {
   struct status status;
   assert_true(plan_create(request, &job.plan, &status));
   free(request);
-  announced = *job.plan.operator;
+  announced = *job.plan.definition;
   announced.run = announce_and_run;
-  job.plan.operator= & announced;
+  job.plan.definition = &announced;
   sem_init(&running, 0, 0);
   float gradient_stored = 1, result = 0;
   int64_t index_stored = 0;

@@ -117,16 +117,16 @@ struct dispatcher *make_cpu_dispatcher(struct fake_backend **fake) {
   return make_dispatcher_over(8 * LIMIT_BYTES, QUEUE_MAX, backends);
 }
 
-const struct operator* fake_operator(bool on_devices) {
+const struct operator_definition *fake_operator(bool on_devices) {
   static const char binding;
-  static const struct operator host_only = {.name = "aclnnHostOnly"};
-  static const struct operator anywhere = {.name = "aclnnAnywhere", .npu = (const void *)&binding};
+  static const struct operator_definition host_only = {.name = "aclnnHostOnly"};
+  static const struct operator_definition anywhere = {.name = "aclnnAnywhere", .npu = (const void *)&binding};
   return on_devices ? &anywhere : &host_only;
 }
 
 struct plan make_plan(int64_t input_bytes, int64_t output_bytes, uint64_t workspace_bytes) {
   struct plan plan = {
-      .operator= fake_operator(false),
+      .definition = fake_operator(false),
       .target = TARGET_CPU,
       .numerics = NUMERICS_EXACT,
       .tensor_count = 3,

@@ -43,7 +43,7 @@ struct dispatcher *make_dispatcher_over(uint64_t arena_bytes, size_t queue_max, 
 struct dispatcher *make_cpu_dispatcher(struct fake_backend **fake);
 
 // An operator that has nothing but a name and, if so asked, a binding for devices.
-const struct operator* fake_operator(bool on_devices);
+const struct operator_definition *fake_operator(bool on_devices);
 
 // A plan of tensors: an input that travels, one that doesn't, an output; and workspace on the CPU.
 struct plan make_plan(int64_t input_bytes, int64_t output_bytes, uint64_t workspace_bytes);

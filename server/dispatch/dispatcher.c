@@ -87,9 +87,9 @@ static bool check_served(const struct backend *backend, enum target target, cons
     return status_fail(status, REASON_TARGET_UNAVAILABLE, NULL, "this server has no target %s",
                        target_name(target));
   }
-  if (target == TARGET_NPU && plan->operator->npu == NULL) {
+  if (target == TARGET_NPU && plan->definition->npu == NULL) {
     return status_fail(status, REASON_TARGET_UNAVAILABLE, NULL, "%s does not run on target %s",
-                       plan->operator->name, target_name(target));
+                       plan->definition->name, target_name(target));
   }
   if (numerics_given(backend, plan->numerics) == NUMERICS_UNSPECIFIED) {
     return status_fail(status, REASON_TARGET_UNAVAILABLE, NULL, "target %s does not give numerics %s",

@@ -47,7 +47,7 @@ static void set_up(struct setting *setting, uint32_t npu_numerics) {
   }
   setting->dispatcher = make_dispatcher_over(8 * LIMIT_BYTES, QUEUE_MAX, backends);
   setting->plan = make_plan(1, 1, 0);
-  setting->plan.operator= fake_operator(true);
+  setting->plan.definition = fake_operator(true);
 }
 
 static void plan(struct setting *setting, enum target target, enum numerics numerics) {
@@ -98,7 +98,7 @@ static void auto_means_npu_where_one_serves(void **state) {
   check_planned(&setting, TARGET_NPU, NUMERICS_DETERMINISTIC);
   plan(&setting, TARGET_AUTO, NUMERICS_EXACT); // it doesn't give that
   check_planned(&setting, TARGET_CPU, NUMERICS_EXACT);
-  setting.plan.operator= fake_operator(false); // it doesn't have that
+  setting.plan.definition = fake_operator(false); // it doesn't have that
   plan(&setting, TARGET_AUTO, NUMERICS_DEVICE);
   check_planned(&setting, TARGET_CPU, NUMERICS_EXACT);
   assert_int_equal(setting.npu->plans, 2);
@@ -176,7 +176,7 @@ static void unavailable_npu_is_refused(void **state) {
   plan(&setting, TARGET_NPU, NUMERICS_DETERMINISTIC); // not these numerics
   check_plan_refused(&setting, REASON_TARGET_UNAVAILABLE);
   assert_non_null(strstr(setting.answer.task.status.message, "DETERMINISTIC"));
-  setting.plan.operator= fake_operator(false); // not this operator
+  setting.plan.definition = fake_operator(false); // not this operator
   plan(&setting, TARGET_NPU, NUMERICS_DEVICE);
   check_plan_refused(&setting, REASON_TARGET_UNAVAILABLE);
   assert_non_null(strstr(setting.answer.task.status.message, "aclnnHostOnly"));

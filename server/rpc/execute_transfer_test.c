@@ -14,10 +14,11 @@ static const struct operator_parameter parameters[] = {
     {.name = "result"}, {.name = "empty"}, {.name = "secondResult"},
 };
 
-static const struct operator made_up = {.name = "made up", .parameters = parameters, .parameter_count = 6};
+static const struct operator_definition made_up = {
+    .name = "made up", .parameters = parameters, .parameter_count = 6};
 
 static const struct plan plan = {
-    .operator= & made_up,
+    .definition = &made_up,
     .tensor_count = 6,
     .tensors =
         {

@@ -8,7 +8,7 @@ static bool is_awaited(const struct plan_tensor *tensor) {
 }
 
 static const char *tensor_name(const struct plan *plan, size_t index) {
-  return plan->operator->parameters[plan->tensors[index].parameter].name;
+  return plan->definition->parameters[plan->tensors[index].parameter].name;
 }
 
 void execute_upload_init(struct execute_upload *upload, const struct plan *plan) {

@@ -32,25 +32,26 @@ static void get_server_info(struct service_context *context, struct unary_call *
   answer(call, ok, &response, &status);
 }
 
-static uint32_t operator_targets(const struct service_context *context, const struct operator* operator) {
+static uint32_t operator_targets(const struct service_context *context,
+                                 const struct operator_definition *definition) {
   uint32_t targets = 0;
   if (dispatcher_backend(context->dispatcher, TARGET_CPU) != NULL) {
     targets |= 1u << TARGET_CPU;
   }
-  if (operator->npu != NULL && dispatcher_backend(context->dispatcher, TARGET_NPU) != NULL) {
+  if (definition->npu != NULL && dispatcher_backend(context->dispatcher, TARGET_NPU) != NULL) {
     targets |= 1u << TARGET_NPU;
   }
   return targets;
 }
 
-static void describe(const struct service_context *context, const struct operator* operator,
-                     struct operator_info * info) {
+static void describe(const struct service_context *context, const struct operator_definition *definition,
+                     struct operator_info *info) {
   // Every operator is a pure function of its inputs: the dispatcher relies on it.
-  *info = (struct operator_info){.parameter_count = operator->parameter_count, .effect = EFFECT_PURE};
-  snprintf(info->name, sizeof info->name, "%s", operator->name);
-  info->targets = operator_targets(context, operator);
-  for (size_t i = 0; i < operator->parameter_count; ++i) {
-    const struct operator_parameter *parameter = &operator->parameters[i];
+  *info = (struct operator_info){.parameter_count = definition->parameter_count, .effect = EFFECT_PURE};
+  snprintf(info->name, sizeof info->name, "%s", definition->name);
+  info->targets = operator_targets(context, definition);
+  for (size_t i = 0; i < definition->parameter_count; ++i) {
+    const struct operator_parameter *parameter = &definition->parameters[i];
     struct parameter_info *described = &info->parameters[i];
     *described = (struct parameter_info){.kind = parameter->kind,
                                          .direction = parameter->direction,

@@ -14,7 +14,7 @@ void plan_reply_fill(const struct plan *plan, struct workspace_size_response *re
   for (size_t i = 0; i < plan->tensor_count; ++i) {
     const struct plan_tensor *planned = &plan->tensors[i];
     struct tensor_plan *tensor = &reply->tensors[i];
-    snprintf(tensor->name, sizeof tensor->name, "%s", plan->operator->parameters[planned->parameter].name);
+    snprintf(tensor->name, sizeof tensor->name, "%s", plan->definition->parameters[planned->parameter].name);
     tensor->direction = planned->direction;
     tensor->desc = *plan_tensor_desc(plan, i);
     tensor->storage_bytes = planned->storage_bytes;

@@ -43,8 +43,8 @@ static int64_t read_clock_ms(void *context) {
 
 static void run_now(struct backend_run_task *task) {
   task->started_ns = task->finished_ns = 0;
-  const struct operator* operator= task->run.plan->operator;
-  task->done(task, operator->run(&task->run, &task->status));
+  const struct operator_definition *definition = task->run.plan->definition;
+  task->done(task, definition->run(&task->run, &task->status));
 }
 
 static void backend_run(struct backend *base, struct backend_run_task *task) {

@@ -133,7 +133,7 @@ static void visit_plans(const struct visit *visit) {
 
 static void visit_lists(const struct visit *visit) {
   static struct server_info info;
-  static struct operator_info operator;
+  static struct operator_info entry;
   struct wire_buffer buffer;
   struct status status;
   info = (struct server_info){.server_version = "1.2.3",
@@ -149,15 +149,15 @@ static void visit_lists(const struct visit *visit) {
                                          .device_count = 1,
                                          .numerics = 1u << NUMERICS_DEVICE};
   hand_out(visit, "responses", "02", wire_write_server_info(&info, &buffer, &status), &buffer);
-  operator=(struct operator_info){
+  entry = (struct operator_info){
       .name = "aclnnMm", .parameter_count = 1, .effect = EFFECT_PURE, .targets = 1u << TARGET_CPU};
-  operator.parameters[0] =(struct parameter_info){.name = "self",
-                                                  .kind = PARAMETER_KIND_TENSOR,
-                                                  .direction = DIRECTION_INPUT,
-                                                  .optional = true,
-                                                  .data_types = 1u << DATA_TYPE_FLOAT | 1u << DATA_TYPE_BF16,
-                                                  .ranks = 1u << 2};
-  hand_out(visit, "responses", "03", wire_write_operator_list(&operator, 1, &buffer, &status), &buffer);
+  entry.parameters[0] = (struct parameter_info){.name = "self",
+                                                .kind = PARAMETER_KIND_TENSOR,
+                                                .direction = DIRECTION_INPUT,
+                                                .optional = true,
+                                                .data_types = 1u << DATA_TYPE_FLOAT | 1u << DATA_TYPE_BF16,
+                                                .ranks = 1u << 2};
+  hand_out(visit, "responses", "03", wire_write_operator_list(&entry, 1, &buffer, &status), &buffer);
   hand_out(visit, "responses", "04", wire_write_health_request("aclnn", &buffer, &status), &buffer);
   hand_out(visit, "responses", "04", wire_write_health_response(HEALTH_SERVING, &buffer, &status), &buffer);
 }
