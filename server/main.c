@@ -148,6 +148,7 @@ static bool create_server(struct application *application, struct status *status
                                    .services = services,
                                    .service_count = sizeof services / sizeof services[0],
                                    .queue_count = queue_count > QUEUES_MAX ? QUEUES_MAX : queue_count,
+                                   .waiting_jobs_max = (size_t)application->config.queue_max,
                                    .idle_timeout_ns = application->config.idle_timeout_ms * 1000000,
                                    .clock_ns = clock_steady_ns,
                                    .identify = identify,
@@ -232,6 +233,9 @@ static int serve(struct application *application) {
   rpc_library_start();
   open_handles(application);
   if (build(application, descriptors, &status)) {
+    log_event(&application->log, LOG_INFO, "serving", LOG_TEXT("version", SERVER_VERSION),
+              LOG_INTEGER("memory_limit_bytes", application->config.memory_limit_bytes),
+              LOG_TEXT("cpu_path", application->machine->context.info.cpu_path));
     run(application);
     log_write(&application->log, LOG_INFO, "stopped", NULL, 0);
   } else {

@@ -12,9 +12,14 @@
 // Headers that one call may send; a handle travels in a message, so this is for tracing and credentials.
 #define SERVER_METADATA_BYTES_MAX (16 * 1024)
 
-// Memory that gRPC may hold for all connections together. When it is used up, streams are killed, waiting
-// ones too: so it lies well above what max-connections times a window comes to, and is the last net only.
-#define SERVER_QUOTA_BYTES ((size_t)2 << 30)
+// Memory that gRPC may hold for all connections together, besides the messages of jobs that wait for memory:
+// each of these may hold one. When it is used up, streams are killed, waiting ones too: so it lies well above
+// what the connections of a busy server come to, and is the last net only.
+#define SERVER_QUOTA_BYTES ((size_t)512 << 20)
+
+// A connection without calls is closed after this time: clients open a new one without noticing, and whoever
+// only connects doesn't keep others out for ever.
+#define SERVER_CONNECTION_IDLE_MS (10 * 60 * 1000)
 
 // A response message takes further chunks as long as all its tensor data stay within this: small jobs are
 // answered in one message, which stays far below gRPC's 4 MiB.
@@ -38,6 +43,10 @@
 #define LISTENER_DESCRIPTOR_SPREAD 4
 // Connections that one listener accepts before the loop's other work gets a turn.
 #define LISTENER_ACCEPTS_PER_TURN 64
+// A peer whose machine vanished is noticed after IDLE + COUNT * INTERVAL seconds.
+#define LISTENER_KEEPALIVE_IDLE_S 60
+#define LISTENER_KEEPALIVE_INTERVAL_S 15
+#define LISTENER_KEEPALIVE_COUNT 4
 // Connections that wait to be accepted; the kernel cuts it to net.core.somaxconn.
 #define LISTENER_BACKLOG 1024
 

@@ -132,11 +132,27 @@ static int duplicate(struct listeners *listeners, int descriptor) {
   return -1;
 }
 
+static void set_options(int descriptor) {
+  static const struct {
+    int level, name, value;
+  } options[] = {
+      // Messages are written whole: there is nothing to wait for.
+      {IPPROTO_TCP, TCP_NODELAY, 1},
+      {SOL_SOCKET, SO_KEEPALIVE, 1},
+      {IPPROTO_TCP, TCP_KEEPIDLE, LISTENER_KEEPALIVE_IDLE_S},
+      {IPPROTO_TCP, TCP_KEEPINTVL, LISTENER_KEEPALIVE_INTERVAL_S},
+      {IPPROTO_TCP, TCP_KEEPCNT, LISTENER_KEEPALIVE_COUNT},
+  };
+  for (size_t i = 0; i < sizeof options / sizeof options[0]; ++i) {
+    // A connection without one of them is still a connection.
+    (void)setsockopt(descriptor, options[i].level, options[i].name, &options[i].value,
+                     sizeof options[i].value);
+  }
+}
+
 static void read_peer(struct connection *connection, const struct socket *socket) {
   if (!address_is_unix(&socket->address)) {
-    // Messages are written whole: there is nothing to wait for.
-    int on = 1;
-    (void)setsockopt(connection->watched, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    set_options(connection->watched);
     return;
   }
   struct ucred peer;

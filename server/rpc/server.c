@@ -157,9 +157,9 @@ static void on_shut_down(struct queue_tag *tag, bool ok) {
 }
 
 // The arguments of every connection; the reasons stand in limits.h.
-static grpc_server *create_grpc_server(void) {
+static grpc_server *create_grpc_server(const struct server_options *options) {
   grpc_resource_quota *quota = grpc_resource_quota_create("aclnn-server");
-  grpc_resource_quota_resize(quota, SERVER_QUOTA_BYTES);
+  grpc_resource_quota_resize(quota, SERVER_QUOTA_BYTES + options->waiting_jobs_max * WIRE_MESSAGE_BYTES_MAX);
   grpc_arg arguments[] = {
       {.type = GRPC_ARG_INTEGER, .key = (char *)GRPC_ARG_HTTP2_BDP_PROBE, .value.integer = 0},
       {.type = GRPC_ARG_INTEGER,
@@ -171,6 +171,9 @@ static grpc_server *create_grpc_server(void) {
       {.type = GRPC_ARG_INTEGER,
        .key = (char *)GRPC_ARG_MAX_CONCURRENT_STREAMS,
        .value.integer = SERVER_STREAMS_PER_CONNECTION_MAX},
+      {.type = GRPC_ARG_INTEGER,
+       .key = (char *)GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+       .value.integer = SERVER_CONNECTION_IDLE_MS},
       {.type = GRPC_ARG_POINTER,
        .key = (char *)GRPC_ARG_RESOURCE_QUOTA,
        .value.pointer = {.p = quota, .vtable = grpc_resource_quota_arg_vtable()}},
@@ -207,7 +210,7 @@ bool server_create(const struct server_options *options, struct server **server,
   }
   created->options = *options;
   created->shut_down.event = on_shut_down;
-  created->grpc = create_grpc_server();
+  created->grpc = create_grpc_server(options);
   created->credentials = grpc_insecure_server_credentials_create();
   created->queues = calloc(options->queue_count, sizeof *created->queues);
   if (created->queues == NULL) {

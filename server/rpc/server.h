@@ -19,6 +19,7 @@ struct server_options {
   const struct service *const *services;
   size_t service_count;
   size_t queue_count;
+  size_t waiting_jobs_max; // jobs that may wait for memory: gRPC may hold a message for each
   int64_t idle_timeout_ns;
   int64_t (*clock_ns)(void *context); // steady
   void *clock_context;
