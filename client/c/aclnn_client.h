@@ -7,10 +7,9 @@
 // The pointer to the error may be NULL everywhere.
 //
 // Tensors are sent out of the caller's memory without a copy. A call therefore returns, also when it failed,
-// only after the transport has let go of that memory: at once as a rule. The exception is a connection that
-// has stopped taking bytes in the middle of a write. Over TCP it counts as lost after
-// ACLNN_CONNECTION_TIMEOUT_MS, and by so much a timeout or cancel may be late; over a unix socket it ends
-// when the server goes on or ends.
+// only after the transport has let go of that memory: at once as a rule. If the connection has stopped taking
+// bytes in the middle of a write, timeout and cancel are late by up to ACLNN_STUCK_MS; then the connection is
+// given up, other calls on it fail with UNAVAILABLE (and are tried again), and the next call makes a new one.
 //
 // fork is not supported while a client is open: a child process must not touch a client of its parent's, only
 // exec or open its own.
@@ -31,8 +30,7 @@ typedef struct aclnn_stream aclnn_stream;
 
 #define ACLNN_RANK_MAX 8
 #define ACLNN_TENSORS_MAX 16
-// How long a connection may leave sent bytes unacknowledged before it counts as lost.
-#define ACLNN_CONNECTION_TIMEOUT_MS 20000
+#define ACLNN_STUCK_MS 3000
 
 typedef enum aclnn_result { ACLNN_OK = 0, ACLNN_FAILED = -1 } aclnn_result;
 

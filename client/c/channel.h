@@ -39,6 +39,15 @@ void channel_cancel_all(struct channel *channel);
 MUST_CHECK bool channel_pause(struct channel *channel, const struct call_scope *scope, int64_t pause_ms,
                               aclnn_error *error);
 
+// How long a call that is over waits for the rest of its writes before it breaks the connection. A slow link
+// that still moves has to get a chunk through in that time.
+#define CHANNEL_STUCK_AFTER_NS (ACLNN_STUCK_MS * 1000000LL)
+
+// Ends the channel's connections at once, whatever is under way on them: for one that has stopped taking
+// bytes. Later calls make a new one. Does nothing with a gRPC whose sockets can't be known
+// (channel_sockets.h).
+void channel_break_connections(struct channel *channel);
+
 // The failure of a call that ran out of its scope's time. Returns false.
 bool channel_fail_timed_out(const struct call_scope *scope, aclnn_error *error);
 

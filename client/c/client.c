@@ -88,7 +88,7 @@ bool client_try(aclnn_client *client, const struct call_scope *scope, client_att
     if (attempt(context, scope, error)) {
       return true;
     }
-    if (retry >= limit || !error_invites_retry(error)) {
+    if (retry >= limit || !error_invites_retry(error) || error->retry_after_ms > RETRY_AFTER_MAX_MS) {
       return false;
     }
     // The low bits of the clock differ enough between clients.

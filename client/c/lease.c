@@ -1,10 +1,18 @@
 #include "client/c/lease.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <time.h>
+
+#define NANOSECONDS_PER_SECOND 1000000000LL
 
 void lease_init(struct lease *lease) {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&lease->_returned, &attributes);
+  pthread_condattr_destroy(&attributes);
   pthread_mutex_init(&lease->_lock, NULL);
-  pthread_cond_init(&lease->_returned, NULL);
   lease->_count = 0;
 }
 
@@ -37,4 +45,20 @@ void lease_wait(struct lease *lease) {
     pthread_cond_wait(&lease->_returned, &lease->_lock);
   }
   pthread_mutex_unlock(&lease->_lock);
+}
+
+bool lease_wait_for(struct lease *lease, int64_t nanoseconds) {
+  struct timespec end;
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  int64_t sum = end.tv_nsec + nanoseconds;
+  end.tv_sec += sum / NANOSECONDS_PER_SECOND;
+  end.tv_nsec = sum % NANOSECONDS_PER_SECOND;
+  int waited = 0;
+  pthread_mutex_lock(&lease->_lock);
+  while (lease->_count > 0 && waited != ETIMEDOUT) {
+    waited = pthread_cond_timedwait(&lease->_returned, &lease->_lock, &end);
+  }
+  bool returned = lease->_count == 0;
+  pthread_mutex_unlock(&lease->_lock);
+  return returned;
 }

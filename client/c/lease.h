@@ -7,7 +7,9 @@
 #define ACLNN_CLIENT_C_LEASE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct lease {
   pthread_mutex_t _lock;
@@ -23,5 +25,7 @@ void lease_take(struct lease *lease);
 void lease_return(struct lease *lease);
 // Blocks until all that was taken has been returned.
 void lease_wait(struct lease *lease);
+// The same for at most that time; false if something is still lent.
+bool lease_wait_for(struct lease *lease, int64_t nanoseconds);
 
 #endif

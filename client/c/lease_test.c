@@ -57,6 +57,19 @@ static void nothing_lent_is_nothing_to_wait_for(void **state) {
   lease_take(&lease);
   lease_return(&lease);
   lease_wait(&lease);
+  assert_true(lease_wait_for(&lease, 0));
+  lease_destroy(&lease);
+}
+
+static void wait_may_be_bounded(void **state) {
+  (void)state;
+  struct lease lease;
+  lease_init(&lease);
+  lease_take(&lease);
+  assert_false(lease_wait_for(&lease, 0));
+  assert_false(lease_wait_for(&lease, 1000000));
+  lease_return(&lease);
+  assert_true(lease_wait_for(&lease, INT64_C(3600) * 1000000000));
   lease_destroy(&lease);
 }
 
@@ -64,6 +77,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wait_ends_with_the_last_return),
       cmocka_unit_test(nothing_lent_is_nothing_to_wait_for),
+      cmocka_unit_test(wait_may_be_bounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
 #define RETRIES_DEFAULT 2
 #define RETRY_PAUSE_FIRST_MS 100
 #define RETRY_PAUSE_MAX_MS 5000
+// A server that asks for more is not waited for: that is the caller's decision.
+#define RETRY_AFTER_MAX_MS 600000
 
 // How often a call may be tried again under these options.
 int retry_limit(const aclnn_client_options *options);

@@ -48,6 +48,9 @@ aclnn_client *stream_client(const aclnn_stream *stream) {
 
 static void free_job(aclnn_stream *stream, struct stream_job *entry, bool deliver, aclnn_summary *summary) {
   DL_DELETE(stream->jobs, entry);
+  if (!lease_wait_for(&entry->job->lease, CHANNEL_STUCK_AFTER_NS)) {
+    channel_break_connections(stream->client->channel);
+  }
   job_finish(entry->job, deliver, summary);
   free(entry->job);
   free(entry);

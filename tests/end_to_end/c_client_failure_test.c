@@ -172,8 +172,8 @@ static void wrong_options_open_no_client(void **state) {
 
 // ---- Cancel, time and lost servers
 
-// So small that what is under way always fits into the socket's buffer, also when the server stands still: a
-// write that is stuck there holds the caller's memory, and with it the call.
+// So small that what is under way fits into the socket's buffer also when the server stands still, and no
+// call has to wait for ACLNN_STUCK_MS.
 #define CHUNK_BYTES 32768
 
 // What a test does once so many bytes were sent.
@@ -284,6 +284,31 @@ static void timeout_ends_the_call(void **state) {
   assert_string_equal(error.message, "the call did not end within its timeout of 300 ms");
   identity_job_free(&job);
   aclnn_client_close(client);
+}
+
+static void stuck_write_does_not_hold_the_call(void **state) {
+  (void)state;
+  // Chunks larger than the socket's buffer: where the server stops in the middle of one, the rest can't be
+  // written.
+  const int64_t moments[] = {7 << 20, 9 << 20, 12 << 20};
+  for (size_t i = 0; i < 3; i++) {
+    struct interruption interruption = {moments[i], freeze_server, NULL, false};
+    const aclnn_client_options options = {.target_address = server.address,
+                                          .timeout_ms = 1000,
+                                          .retries = 5,
+                                          .progress = interrupt,
+                                          .progress_context = &interruption};
+    aclnn_client *client = NULL;
+    struct identity_job job;
+    aclnn_error error;
+    must(aclnn_client_open(&options, &client, &error), &error);
+    identity_job_init(&job, 2000, 2000, 1);
+    assert_int_equal(aclnn_call(client, &job.arguments, NULL, &error), ACLNN_FAILED);
+    assert_string_equal(aclnn_code_name(error.code), "DEADLINE_EXCEEDED");
+    test_server_thaw(&server);
+    identity_job_free(&job);
+    aclnn_client_close(client);
+  }
 }
 
 static void timeout_of_a_stream_is_that_of_each_wait(void **state) {
@@ -424,6 +449,7 @@ int main(void) {
       cmocka_unit_test(wrong_options_open_no_client),
       cmocka_unit_test(cancel_from_another_thread_ends_the_call),
       cmocka_unit_test(timeout_ends_the_call),
+      cmocka_unit_test(stuck_write_does_not_hold_the_call),
       cmocka_unit_test(timeout_of_a_stream_is_that_of_each_wait),
       cmocka_unit_test(lost_server_fails_the_call),
       cmocka_unit_test(call_survives_a_new_server_in_its_middle),
