@@ -37,8 +37,6 @@ struct execute_call {
   struct timer_entry receive_timer, send_timer;
 };
 
-static void step(struct execute_call *call, unsigned todo);
-
 static struct job_place *place_of(struct execute_call *call, uint64_t job) {
   return &call->places[job % EXECUTE_JOBS_MAX];
 }
@@ -82,9 +80,9 @@ static void describe_fault(struct execute_call *call, enum execute_fault fault) 
   }
 }
 
-// ---- Things to do
+// ---- Things to do. Each returns what follows at once.
 
-static void do_cancel(struct execute_call *call) {
+static unsigned do_cancel(struct execute_call *call) {
   // Reaches the client ahead of data that it doesn't read; the details can't be sent this way.
   if (call->failure.reason == REASON_IDLE_TIMEOUT || call->failure.reason == REASON_INTERNAL) {
     grpc_call_cancel_with_status(call->base.call, (grpc_status_code)reason_to_rpc_code(call->failure.reason),
@@ -92,28 +90,37 @@ static void do_cancel(struct execute_call *call) {
   } else {
     grpc_call_cancel(call->base.call, NULL);
   }
+  return 0;
 }
 
-static void do_drop(struct execute_call *call) {
+static unsigned do_drop(struct execute_call *call) {
   for (size_t i = 0; i < EXECUTE_JOBS_MAX; ++i) {
     if (call->state.jobs[i].stage == EXECUTE_JOB_NONE) {
       execute_job_give_up(&call->places[i].job, call->state.jobs[i].waiting);
     }
   }
+  return 0;
 }
 
-static void do_consume(struct execute_call *call) {
+static unsigned do_consume(struct execute_call *call) {
   for (size_t i = 0; i < EXECUTE_JOBS_MAX; ++i) {
     if (call->state.jobs[i].consumed) {
       execute_job_consume(&call->places[i].job);
     }
   }
+  return 0;
 }
 
-static void do_receive(struct execute_call *call) {
+static unsigned do_receive(struct execute_call *call) {
   grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
   op.data.recv_message.recv_message = &call->message.buffer;
   queue_start_batch(call->base.call, &op, 1, &call->received);
+  return 0;
+}
+
+static unsigned do_discard(struct execute_call *call) {
+  received_message_close(&call->message);
+  return 0;
 }
 
 // A reply's first operation carries the initial metadata along.
@@ -145,7 +152,7 @@ static unsigned do_send(struct execute_call *call) {
   return 0;
 }
 
-static void do_status(struct execute_call *call) {
+static unsigned do_status(struct execute_call *call) {
   if (call->state.failed_job == UINT64_MAX) {
     final_status_ok(&call->final);
   } else {
@@ -156,6 +163,7 @@ static void do_status(struct execute_call *call) {
   size_t count = add_metadata_op(call, ops);
   final_status_op(&call->final, &ops[count]);
   queue_start_batch(call->base.call, ops, count + 1, &call->status_sent);
+  return 0;
 }
 
 // A job has failed: its status becomes the call's, if it is the first to tell.
@@ -253,7 +261,7 @@ static unsigned do_submit(struct execute_call *call) {
 }
 
 static void release(struct execute_call *call) {
-  do_drop(call);
+  (void)do_drop(call);
   timer_list_disarm(&call->receive_timer);
   timer_list_disarm(&call->send_timer);
   received_message_free(&call->message);
@@ -270,53 +278,36 @@ static void set_timer(struct execute_call *call, struct timer_entry *timer, bool
   }
 }
 
+// In the order in which they are done.
+static const struct {
+  unsigned bit;
+  unsigned (*perform)(struct execute_call *call);
+} things_to_do[] = {
+    {EXECUTE_DO_CANCEL, do_cancel},   {EXECUTE_DO_DROP, do_drop},       {EXECUTE_DO_DISCARD, do_discard},
+    {EXECUTE_DO_CONSUME, do_consume}, {EXECUTE_DO_RECEIVE, do_receive}, {EXECUTE_DO_STATUS, do_status},
+    {EXECUTE_DO_SEND, do_send},       {EXECUTE_DO_BEGIN, do_begin},     {EXECUTE_DO_RESERVE, do_reserve},
+    {EXECUTE_DO_TAKE, do_take},       {EXECUTE_DO_SUBMIT, do_submit},
+};
+
 // Does what the core asks for, until nothing more follows at once.
 static void step(struct execute_call *call, unsigned todo) {
-  while (todo != 0) {
+  do {
     enum execute_fault fault = execute_take_fault(&call->state);
     if (fault != EXECUTE_FAULT_NONE) {
       describe_fault(call, fault);
     }
     unsigned next = 0;
-    if (todo & EXECUTE_DO_CANCEL) {
-      do_cancel(call);
-    }
-    if (todo & EXECUTE_DO_DROP) {
-      do_drop(call);
-    }
-    if (todo & EXECUTE_DO_DISCARD) {
-      received_message_close(&call->message);
-    }
-    if (todo & EXECUTE_DO_CONSUME) {
-      do_consume(call);
-    }
-    if (todo & EXECUTE_DO_RECEIVE) {
-      do_receive(call);
-    }
-    if (todo & EXECUTE_DO_STATUS) {
-      do_status(call);
-    }
-    if (todo & EXECUTE_DO_SEND) {
-      next |= do_send(call);
-    }
-    if (todo & EXECUTE_DO_BEGIN) {
-      next |= do_begin(call);
-    }
-    if (todo & EXECUTE_DO_RESERVE) {
-      next |= do_reserve(call);
-    }
-    if (todo & EXECUTE_DO_TAKE) {
-      next |= do_take(call);
-    }
-    if (todo & EXECUTE_DO_SUBMIT) {
-      next |= do_submit(call);
+    for (size_t i = 0; i < sizeof things_to_do / sizeof things_to_do[0]; ++i) {
+      if (todo & things_to_do[i].bit) {
+        next |= things_to_do[i].perform(call);
+      }
     }
     if (todo & EXECUTE_DO_RELEASE) {
       release(call);
       return;
     }
     todo = next;
-  }
+  } while (todo != 0);
   set_timer(call, &call->receive_timer, execute_receive_is_timed(&call->state));
   set_timer(call, &call->send_timer, execute_send_is_timed(&call->state));
 }
