@@ -1,5 +1,7 @@
 #include "client/c/channel_sockets.h"
 
+#include "client/c/handover.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -47,6 +49,7 @@ static bool identify(int descriptor, struct socket_identity *identity) {
 }
 
 static bool remember(int descriptor, struct channel_sockets *sockets) {
+  HANDOVER_TAKE(sockets);
   struct socket_identity identity;
   if (identify(descriptor, &identity)) {
     pthread_mutex_lock(&sockets->lock);
@@ -54,6 +57,7 @@ static bool remember(int descriptor, struct channel_sockets *sockets) {
     sockets->next = (sockets->next + 1) % SOCKETS_MAX;
     pthread_mutex_unlock(&sockets->lock);
   }
+  HANDOVER_GIVE(sockets);
   return true; // whatever happens here, the connection may be used
 }
 
@@ -62,6 +66,7 @@ static int compare(struct channel_sockets *one, struct channel_sockets *other) {
 }
 
 static void destroy(struct channel_sockets *sockets) {
+  HANDOVER_TAKE(sockets);
   pthread_mutex_destroy(&sockets->lock);
   free(sockets);
 }
@@ -75,11 +80,12 @@ struct channel_sockets *channel_sockets_create(void) {
   struct channel_sockets *sockets = calloc(1, sizeof *sockets);
   if (sockets != NULL) {
     sockets->functions = &FUNCTIONS;
-    sockets->references = 1;
+    __atomic_store_n(&sockets->references, 1, __ATOMIC_RELAXED);
     pthread_mutex_init(&sockets->lock, NULL);
     for (size_t i = 0; i < SOCKETS_MAX; i++) {
       sockets->sockets[i].descriptor = -1;
     }
+    HANDOVER_GIVE(sockets);
   }
   return sockets;
 }
@@ -90,7 +96,11 @@ static void *take_reference(void *sockets) {
 }
 
 void channel_sockets_release(struct channel_sockets *sockets) {
-  if (sockets != NULL && __atomic_fetch_sub(&sockets->references, 1, __ATOMIC_ACQ_REL) == 1) {
+  if (sockets == NULL) {
+    return;
+  }
+  HANDOVER_GIVE(sockets);
+  if (__atomic_fetch_sub(&sockets->references, 1, __ATOMIC_ACQ_REL) == 1) {
     destroy(sockets);
   }
 }
