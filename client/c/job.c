@@ -1,6 +1,7 @@
 #include "client/c/job.h"
 
 #include "client/c/output_memory.h"
+#include "client/c/plan_check.h"
 #include "client/c/request.h"
 #include "proto/wire/codec.h"
 
@@ -86,15 +87,6 @@ static bool bind_tensor(struct job *job, struct job_tensor *tensor, const struct
   return true;
 }
 
-static bool check_plan(const struct tensor_plan *plan, struct status *status) {
-  if (plan->direction == DIRECTION_UNSPECIFIED || plan->storage_bytes < 0) {
-    return status_fail(status, REASON_INTERNAL, plan->name,
-                       "the server's plan for %s makes no sense: direction %d, %" PRId64 " bytes", plan->name,
-                       (int)plan->direction, plan->storage_bytes);
-  }
-  return true;
-}
-
 static bool bind_all(struct job *job, const struct tensor_plan *plans, size_t count, struct status *status) {
   if (job->callers_tensors == NULL && job->callers_tensor_count > 0) {
     return status_fail(status, REASON_ACLNN_ERR_PARAM_NULLPTR, NULL, "tensors is NULL");
@@ -113,7 +105,7 @@ static bool bind_all(struct job *job, const struct tensor_plan *plans, size_t co
   }
   job->tensor_count = count;
   for (size_t i = 0; i < count; i++) {
-    if (!check_plan(&plans[i], status) || !bind_tensor(job, &job->tensors[i], &plans[i], status)) {
+    if (!bind_tensor(job, &job->tensors[i], &plans[i], status)) {
       return false;
     }
   }
@@ -156,7 +148,7 @@ static bool bind_foreseen(struct job *job, const struct tensor_plan *foreseen, s
 bool job_use_request(struct job *job, const struct operator_request *request,
                      const struct tensor_plan *foreseen, size_t foreseen_count, struct status *status) {
   struct execute_begin begin = {.has_request = true, .request = *request};
-  job->has_request = true;
+  job->request = request;
   if (foreseen != NULL) {
     limit_chunks(job, WIRE_CHUNK_BYTES_DEFAULT); // what every server accepts: its own limit isn't known yet
     if (!bind_foreseen(job, foreseen, foreseen_count, status)) {
@@ -237,7 +229,7 @@ bool job_is_sent(const struct job *job) {
 }
 
 static bool breach(struct status *status, const char *what) {
-  return status_fail(status, REASON_INTERNAL, NULL, "the server's reply breaks the contract: %s", what);
+  return status_fail(status, REASON_INTERNAL, NULL, REPLY_BREACH "%s", what);
 }
 
 // What was sent ahead has to be what the server planned.
@@ -257,8 +249,8 @@ static bool check_foreseen(const struct job *job, const struct workspace_size_re
 
 static bool bind_reply_plan(struct job *job, struct status *status) {
   const struct workspace_size_response *plan = &job->reply_plan;
-  if (plan->tensor_count != job->callers_tensor_count) {
-    return breach(status, "its plan has another number of tensors than the request");
+  if (!plan_check(job->request, plan, status)) {
+    return false;
   }
   job->workspace_size = plan->workspace_size;
   limit_chunks(job, plan->max_chunk_bytes);
@@ -298,7 +290,7 @@ static bool receive_accepted(struct job *job, const struct execute_message *mess
   if (!ok) {
     return false;
   }
-  if (has_plan != job->has_request) {
+  if (has_plan != (job->request != NULL)) {
     return breach(status, has_plan ? "a plan that wasn't asked for" : "`accepted` without the plan");
   }
   job->receiving = JOB_RECEIVING_DATA;
@@ -410,7 +402,7 @@ static void hand_over_outputs(struct job *job) {
       tensor->allocated = false;
     }
   }
-  if (job->has_request) {
+  if (job->request != NULL) {
     request_write_back(job->reply_plan.tensors, job->reply_plan.tensor_count, job->callers_tensors);
   }
 }

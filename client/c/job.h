@@ -59,8 +59,9 @@ struct job {
   size_t callers_tensor_count;
   struct job_tensor tensors[WIRE_TENSORS_MAX]; // by tensor_index
   size_t tensor_count;
-  bool bound;       // sizes and places of all tensors are known
-  bool has_request; // both phases in one: `accepted` has to bring the plan
+  bool bound; // sizes and places of all tensors are known
+  // Both phases in one: `accepted` has to bring the plan for this. Else NULL.
+  const struct operator_request *request;
   struct workspace_size_response reply_plan;
   struct wire_buffer begin;
   size_t send_tensor; // where sending goes on
@@ -73,12 +74,14 @@ struct job {
 
 void job_init(struct job *job, const struct job_options *options, aclnn_tensor *tensors, size_t tensor_count);
 
-// A job on an executor: the plan is known, data follow at once. `tensors` are matched by name.
+// A job on an executor: the plan is known and checked (plan_check), data follow at once. `tensors` are
+// matched by name.
 MUST_CHECK bool job_use_plan(struct job *job, const struct workspace_size_response *plan,
                              struct status *status);
 
 // A job of both phases in one. With foreseen plans (request_foresee) the inputs are sent in the first
-// message; NULL: only when the server's plan has come. `tensors` are in the request's order.
+// message; NULL: only when the server's plan has come. `tensors` are in the request's order. The request must
+// outlive the job.
 MUST_CHECK bool job_use_request(struct job *job, const struct operator_request *request,
                                 const struct tensor_plan *foreseen, size_t foreseen_count,
                                 struct status *status);

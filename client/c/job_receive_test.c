@@ -313,6 +313,38 @@ static void inferred_output_is_described_with_the_result(void **state) {
   free(fixture);
 }
 
+// Neither phase of the job may go on with such a plan: chunks would have no place to go.
+static void inconsistent_plan_in_the_reply_ends_the_job(void **state) {
+  (void)state;
+  for (int lie = 0; lie < 3; lie++) {
+    struct fixture *fixture = start_job(0);
+    job_finish(&fixture->job, false, NULL);
+    fixture->tensors[GRAD_INPUT].data = NULL;
+    const aclnn_call_arguments arguments = {
+        .operator_name = "aclnnX", .tensors = fixture->tensors, .tensor_count = 4};
+    const struct job_options options = {.chunk_bytes = 1 << 20};
+    struct operator_request request;
+    struct status status;
+    assert_true(request_build(&arguments, ACLNN_TARGET_AUTO, ACLNN_NUMERICS_EXACT, &request, &status));
+    job_init(&fixture->job, &options, fixture->tensors, 4);
+    assert_true(job_use_request(&fixture->job, &request, NULL, 0, &status));
+    fixture->plan.executor = (struct wire_buffer){0};
+    struct tensor_plan *output = &fixture->plan.tensors[GRAD_INPUT];
+    output->transferred = lie != 0;
+    output->storage_bytes = lie == 1 ? 4 : OUTPUT_BYTES;
+    output->desc.data_type = lie == 2 ? DATA_TYPE_STRING : DATA_TYPE_UINT8;
+    struct wire_buffer reply = {0};
+    test_message_add_accepted(&reply, &fixture->plan);
+    add_output(&reply, fixture, 0, 4);
+    assert_false(test_receive(&fixture->job, &reply, &status));
+    assert_int_equal(status.reason, REASON_INTERNAL);
+    assert_string_equal(status.parameter, "gradInput");
+    job_finish(&fixture->job, false, NULL);
+    assert_null(fixture->tensors[GRAD_INPUT].data);
+    free(fixture);
+  }
+}
+
 static void progress_counts_both_ways(void **state) {
   (void)state;
   struct fixture *fixture = start_job(0);
@@ -340,6 +372,7 @@ int main(void) {
       cmocka_unit_test(done_before_all_was_sent_fails),
       cmocka_unit_test(output_without_memory_is_allocated),
       cmocka_unit_test(inferred_output_is_described_with_the_result),
+      cmocka_unit_test(inconsistent_plan_in_the_reply_ends_the_job),
       cmocka_unit_test(progress_counts_both_ways),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -232,7 +232,7 @@ static void foreseen_inputs_go_with_the_request(void **state) {
   wire_buffer_free(&message);
 
   // A plan that speaks of other sizes than were sent is no plan for this job.
-  plan.tensors[2].storage_bytes = 80;
+  plan.tensors[2].storage_bytes = plan.tensors[2].desc.shape[0] = 80;
   struct wire_buffer reply = {0};
   test_message_add_accepted(&reply, &plan);
   assert_false(test_receive(&job, &reply, &status));

@@ -1,42 +1,22 @@
 #include "client/c/plan.h"
 
 #include "client/c/error.h"
+#include "client/c/plan_check.h"
 #include "client/c/request.h"
 #include "client/c/unary.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// The plan has to speak of the tensors that were asked about: everything later relies on it.
-static bool check_response(const struct operator_request *request,
-                           const struct workspace_size_response *response, aclnn_error *error) {
-  size_t tensors = 0;
-  for (size_t i = 0; i < request->argument_count; i++) {
-    if (request->arguments[i].value.kind != PARAMETER_KIND_TENSOR) {
-      continue;
-    }
-    if (tensors >= response->tensor_count ||
-        strcmp(response->tensors[tensors].name, request->arguments[i].name) != 0) {
-      return error_fail(error, REASON_INTERNAL, request->arguments[i].name, "the server's plan leaves out %s",
-                        request->arguments[i].name);
-    }
-    tensors++;
-  }
-  if (tensors != response->tensor_count) {
-    return error_fail(error, REASON_INTERNAL, NULL, "the server's plan has %zu tensors, the request %zu",
-                      response->tensor_count, tensors);
-  }
-  return true;
-}
-
 bool plan_renew(aclnn_client *client, const struct call_scope *scope, aclnn_plan *plan, aclnn_error *error) {
   struct workspace_size_response response = {0};
   if (!unary_get_workspace_size(client, scope, &plan->request, &response, error)) {
     return false;
   }
-  if (!check_response(&plan->request, &response, error)) {
+  struct status status;
+  if (!plan_check(&plan->request, &response, &status)) {
     workspace_size_response_free(&response);
-    return false;
+    return error_from_status(error, &status);
   }
   workspace_size_response_free(&plan->response);
   plan->response = response;

@@ -341,7 +341,7 @@ static const char *written_kind(aclnn_data_type data_type) {
     data_type = ACLNN_UINT16;
   }
   for (size_t i = 0; i < ELEMENT_TYPE_COUNT; i++) {
-    if (ELEMENT_TYPES[i].data_type == data_type) {
+    if (ELEMENT_TYPES[i].data_type == data_type && data_type != ACLNN_UNSPECIFIED) {
       return ELEMENT_TYPES[i].kind;
     }
   }
@@ -362,7 +362,10 @@ static void format_dimensions(size_t rank, const int64_t *shape, char *out, size
 size_t npy_format_header(aclnn_data_type data_type, size_t rank, const int64_t *shape,
                          uint8_t out[NPY_WRITTEN_HEADER_BYTES_MAX]) {
   const char *kind = written_kind(data_type);
-  assert(kind != NULL && rank <= ACLNN_RANK_MAX);
+  assert(rank <= ACLNN_RANK_MAX);
+  if (kind == NULL) {
+    return 0;
+  }
   char dimensions[ACLNN_RANK_MAX * 24];
   char dictionary[sizeof dimensions + 80];
   format_dimensions(rank, shape, dimensions, sizeof dimensions);

@@ -40,7 +40,8 @@ MUST_CHECK bool npy_open(const char *path, aclnn_data_type as, struct npy_array 
                          struct failure *failure);
 void npy_close(struct npy_array *array);
 
-// The header of an array in C order, as version 1.0, padded so that the data are aligned. Returns its length.
+// The header of an array in C order, as version 1.0, padded so that the data are aligned. Returns its length;
+// 0 if the format has no such type.
 #define NPY_WRITTEN_HEADER_BYTES_MAX 512
 size_t npy_format_header(aclnn_data_type data_type, size_t rank, const int64_t *shape,
                          uint8_t out[NPY_WRITTEN_HEADER_BYTES_MAX]);

@@ -23,6 +23,17 @@ bool output_file_open(const char *path, struct output_file *file, struct failure
   return true;
 }
 
+void output_file_abandon(struct output_file *file) {
+  if (file->path == NULL) {
+    return;
+  }
+  close(file->_descriptor);
+  if (file->_created) {
+    unlink(file->path);
+  }
+  file->path = NULL;
+}
+
 static bool write_all(int descriptor, const void *data, size_t size) {
   const uint8_t *at = data;
   while (size > 0) {
@@ -55,6 +66,11 @@ static size_t view_bytes(const aclnn_tensor *tensor) {
 bool output_file_write(struct output_file *file, const aclnn_tensor *tensor, struct failure *failure) {
   uint8_t header[NPY_WRITTEN_HEADER_BYTES_MAX];
   size_t size = npy_format_header(tensor->data_type, tensor->rank, tensor->shape, header);
+  if (size == 0) {
+    output_file_abandon(file);
+    return failure_set(failure, "%s: a .npy file can't hold elements of type %s (number %d)", tensor->name,
+                       aclnn_data_type_name(tensor->data_type), (int)tensor->data_type);
+  }
   bool ok = empty_file(file->_descriptor) && write_all(file->_descriptor, header, size) &&
             write_all(file->_descriptor, tensor->data, view_bytes(tensor));
   int error = errno;
@@ -70,15 +86,4 @@ bool output_file_write(struct output_file *file, const aclnn_tensor *tensor, str
   }
   file->path = NULL;
   return ok;
-}
-
-void output_file_abandon(struct output_file *file) {
-  if (file->path == NULL) {
-    return;
-  }
-  close(file->_descriptor);
-  if (file->_created) {
-    unlink(file->path);
-  }
-  file->path = NULL;
 }

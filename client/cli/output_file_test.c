@@ -49,6 +49,22 @@ static void tensor_is_written(void **state) {
   check_content("new.npy");
 }
 
+static void type_that_the_format_lacks_is_refused(void **state) {
+  (void)state;
+  static const int types[] = {0, 14, 17, 20, 99, -1};
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    struct output_file file;
+    struct failure failure;
+    aclnn_tensor tensor = TENSOR;
+    tensor.data_type = (aclnn_data_type)types[i];
+    assert_true(output_file_open("never.npy", &file, &failure));
+    assert_false(output_file_write(&file, &tensor, &failure));
+    assert_non_null(strstr(failure.text, "y: a .npy file can't hold"));
+    output_file_abandon(&file);
+    assert_int_not_equal(access("never.npy", F_OK), 0);
+  }
+}
+
 static void longer_file_is_replaced_whole(void **state) {
   (void)state;
   FILE *old = fopen("old.npy", "w");
@@ -109,6 +125,7 @@ static void full_disk_is_told(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tensor_is_written),
+      cmocka_unit_test(type_that_the_format_lacks_is_refused),
       cmocka_unit_test(longer_file_is_replaced_whole),
       cmocka_unit_test(abandoned_file_leaves_no_trace),
       cmocka_unit_test(wrong_paths_show_at_once),

@@ -126,11 +126,14 @@ def _view(spec: TensorSpec, storage: Any) -> "np.ndarray[Any, Any]":
     dtype = storage_dtype(spec.dtype)
     if spec.elements == 0:
         return np.empty(spec.shape, dtype)
+    # numpy doesn't hold strides against a buffer without bytes: it would show memory of somebody else.
+    if len(memoryview(storage)) < spec.span * dtype.itemsize:
+        raise ValueError(f"{spec.span} elements don't fit into {len(memoryview(storage))} bytes")
     strides = tuple(stride * dtype.itemsize for stride in spec.full_strides)
     return np.ndarray(spec.shape, dtype, storage, spec.storage_offset * dtype.itemsize, strides)
 
 
-def _may_overlap(spec: TensorSpec) -> bool:
+def may_overlap(spec: TensorSpec) -> bool:
     """False if no two elements share a place in the storage."""
     reach = 0
     dims = [(stride, size) for stride, size in zip(spec.full_strides, spec.shape) if size > 1]
@@ -167,7 +170,7 @@ def storage_of(name: str, value: Array, spec: TensorSpec) -> memoryview:
         flat = np.lib.stride_tricks.as_strided(array, (spec.span,), (array.itemsize,), writeable=False)
         return memoryview(flat.view(np.uint8))
     once, layout = _without_repeats(array, spec)
-    if _may_overlap(layout):
+    if may_overlap(layout):
         raise ValueError(
             f"{name}: elements share memory in the plan (strides {list(spec.full_strides)}), but not in the "
             "array that was given"

@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
+import grpc
 import numpy as np
 
 from . import _codec as codec
 from . import _messages as messages
 from ._arrays import Flavour, build, flavour_of, storage_of
-from ._errors import decode_reply, reply_error
+from ._errors import AclnnError, decode_reply, reply_error
 from ._plan import PlannedTensor, PlanState, Request
 from ._tensors import TensorSpec
 from ._wire import Buffer, encode, encode_varint
@@ -88,10 +89,15 @@ class _Output:
     """An output while its chunks come in."""
 
     def __init__(self, tensor: PlannedTensor) -> None:
-        if tensor.storage_bytes < 0:
-            raise reply_error(f"{tensor.name} has {tensor.storage_bytes} bytes")
         self.tensor = tensor
-        self.storage = np.empty(tensor.storage_bytes, np.uint8)
+        try:
+            self.storage = np.empty(tensor.storage_bytes, np.uint8)
+        except (MemoryError, ValueError) as error:  # ValueError: more than numpy can count
+            raise AclnnError(
+                f"no memory for the {tensor.storage_bytes} bytes of {tensor.name}",
+                code=grpc.StatusCode.INTERNAL,
+                parameter=tensor.name,
+            ) from error
         self.received = 0
 
     def add(self, chunk: Mapping[str, Any]) -> None:

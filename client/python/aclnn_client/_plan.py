@@ -11,9 +11,9 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 import grpc
 
 from . import _messages as messages
-from ._arrays import describe
+from ._arrays import describe, may_overlap
 from ._errors import AclnnError, reply_error
-from ._tensors import TensorSpec, desc_to_spec, spec_to_desc
+from ._tensors import RANK_MAX, TensorSpec, desc_to_spec, spec_to_desc
 from ._wire import encode
 
 Outputs = Union[Mapping[str, Any], Iterable[str]]
@@ -124,20 +124,58 @@ class PlannedTensor:
     transferred: bool
 
 
+def _layout(spec: TensorSpec) -> Tuple[Any, ...]:
+    """What makes two specs the same view of the same storage; strides along single elements say nothing."""
+    steps = [stride for stride, size in zip(spec.full_strides, spec.shape) if size > 1]
+    return spec.dtype, spec.shape, steps, spec.storage_offset, spec.storage_bytes
+
+
+def _check_spec(spec: TensorSpec) -> None:
+    """Raises ValueError for a view that doesn't fit a countable storage, TypeError for a foreign type."""
+    if len(spec.shape) > RANK_MAX:
+        raise ValueError(f"{len(spec.shape)} dimensions; at most {RANK_MAX} are possible")
+    places = (*spec.shape, *spec.full_strides, spec.storage_offset, spec.storage_elements)
+    if min(places) < 0:
+        raise ValueError("negative sizes, strides or places")
+    if 0 < spec.storage_elements < spec.span:
+        raise ValueError(f"the view needs {spec.span} elements of a storage of {spec.storage_elements}")
+    if spec.storage_bytes not in _INT64:
+        raise ValueError("more bytes than can be counted")
+
+
+def _check_planned(planned: PlannedTensor, asked: TensorArgument) -> None:
+    """Raises ValueError or TypeError if the plan contradicts itself or the request: everything relies on it."""
+    spec = planned.spec
+    _check_spec(spec)
+    if planned.storage_bytes != spec.storage_bytes:
+        raise ValueError(f"{planned.storage_bytes} bytes, but {spec.storage_bytes} are described")
+    if asked.output and not planned.transferred:
+        raise ValueError("an output is not transferred")
+    if asked.output and spec.elements and may_overlap(spec):
+        raise ValueError("elements of an output share a place")
+    wanted = TensorSpec(spec.dtype, spec.shape) if asked.spec is None else asked.spec
+    if _layout(spec) != _layout(wanted):
+        what = "contiguous, though it was left to the operator" if asked.spec is None else "as in the request"
+        raise ValueError(f"not {what}")
+
+
 def _planned_tensors(reply: Mapping[str, Any], request: Request) -> Tuple[PlannedTensor, ...]:
+    """The tensors of a plan that is consistent in itself and answers the request."""
+    entries = [
+        (entry["name"], messages.enum_name(messages.DIRECTION, entry["direction"]))
+        for entry in reply["tensors"]
+    ]
+    if entries != [(tensor.name, "output" if tensor.output else "input") for tensor in request.tensors]:
+        raise reply_error("the plan has other tensors than the request")
     tensors = []
-    for entry in reply["tensors"]:
+    for entry, (name, direction), asked in zip(reply["tensors"], entries, request.tensors):
         try:
             spec = desc_to_spec(entry["desc"] or {})
+            planned = PlannedTensor(name, direction, spec, entry["storage_bytes"], entry["transferred"])
+            _check_planned(planned, asked)
         except (KeyError, ValueError, TypeError) as error:
-            raise reply_error(f"the plan of {entry['name']}: {error}") from error
-        direction = messages.enum_name(messages.DIRECTION, entry["direction"])
-        tensors.append(
-            PlannedTensor(entry["name"], direction, spec, entry["storage_bytes"], entry["transferred"])
-        )
-    asked = [(tensor.name, "output" if tensor.output else "input") for tensor in request.tensors]
-    if [(tensor.name, tensor.direction) for tensor in tensors] != asked:
-        raise reply_error("the plan has other tensors than the request")
+            raise reply_error(f"the plan of {name}: {error}") from error
+        tensors.append(planned)
     return tuple(tensors)
 
 

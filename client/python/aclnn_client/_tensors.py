@@ -11,6 +11,9 @@ import numpy as np
 
 from . import _messages as messages
 
+# No operator takes more dimensions, and no plan has more.
+RANK_MAX = 8
+
 # The names of the contract that are not just the lower-case enum names.
 _NAMES = {"FLOAT": "float32", "DOUBLE": "float64", "BF16": "bfloat16"}
 _ALIASES = {"fp32": "float32", "float": "float32", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 import threading
-from typing import Any, Iterator, List
+from typing import Any, Dict, Iterator, List
 
 import grpc
 import numpy as np
@@ -356,7 +356,6 @@ def test_a_silent_server_ends_with_the_time_limit() -> None:
         ("double", "a chunk of .* of gradInput"),
         ("garbage", "ExecuteResponse"),
         ("unasked", "a chunk of tensor 77"),
-        ("bad_shape", "gradInput: "),
     ],
 )
 def test_a_reply_against_the_rules_is_an_error(
@@ -369,6 +368,89 @@ def test_a_reply_against_the_rules_is_an_error(
     assert caught.value.code == grpc.StatusCode.INTERNAL
     server.faults.break_reply = ""
     assert client.health()
+
+
+def _planned(storage_bytes: Any = None, transferred: bool = True, **desc: Any) -> Any:
+    """A change of an output's plan. The desc is taken as given, storage_bytes too unless it is None."""
+
+    def change(entry: Dict[str, Any]) -> None:
+        entry["desc"] = dict(entry["desc"], **desc)
+        entry["transferred"] = transferred
+        if storage_bytes is not None:
+            entry["storage_bytes"] = storage_bytes
+
+    return change
+
+
+def _renamed(entry: Dict[str, Any]) -> None:
+    entry["name"] = "gradOther"
+
+
+def _turned_round(entry: Dict[str, Any]) -> None:
+    entry["direction"] = messages.DIRECTION["INPUT"]
+
+
+# The plan is that of a float32 output of 3 planes of 4 x 5: 240 bytes.
+INCONSISTENT_PLANS = {
+    "renamed": _renamed,
+    "turned_round": _turned_round,
+    "untransferred": _planned(transferred=False),
+    "no_storage": _planned(0),
+    "byte_less": _planned(239),
+    "byte_more": _planned(241),
+    "negative_storage": _planned(-1),
+    "huge_storage": _planned(1 << 62),
+    "larger_shape": _planned(shape=(3, 40, 50)),
+    "negative_dims": _planned(shape=(3, -4, -5)),
+    "overflowing_shape": _planned(0, shape=(1 << 32, 1 << 32, 4), strides=()),
+    "rank_9": _planned(shape=(3, 4, 5) + (1,) * 6, strides=()),
+    "spread": _planned(4 * (2 * 1000 + 3 * 500 + 5), strides=(1000, 500, 1)),
+    "spread_outside": _planned(strides=(1000, 500, 1)),
+    "transposed": _planned(strides=(20, 1, 4)),
+    "repeated": _planned(4 * 20, strides=(0, 5, 1)),
+    "negative_stride": _planned(strides=(20, -5, 1)),
+    "stride_missing": _planned(strides=(5, 1)),
+    "shifted": _planned(4 * 62, storage_offset=2),
+    "shifted_outside": _planned(storage_offset=10**6),
+    "negative_offset": _planned(storage_offset=-1),
+    "padded": _planned(4 * 61, storage_elements=61),
+    "small_storage": _planned(4, storage_elements=1),
+    "no_type": _planned(data_type=0),
+    "string": _planned(data_type=messages.DATA_TYPE["STRING"]),
+    "half_bytes": _planned(data_type=messages.DATA_TYPE["INT4"]),
+    "type_99": _planned(data_type=99),
+}
+
+
+@pytest.mark.parametrize("lie", INCONSISTENT_PLANS)
+@pytest.mark.parametrize("phases", ["one", "two"])
+def test_an_inconsistent_plan_is_an_error(server: FakeServer, client: Client, phases: str, lie: str) -> None:
+    job = example((3, 4, 5), (2, 2))
+    server.faults.change_plan = INCONSISTENT_PLANS[lie]
+    with pytest.raises(AclnnError, match="breaks the contract: the plan ") as caught:
+        if phases == "one":
+            client.call(BACKWARD, job, ["gradInput"])
+        else:
+            backward_plan(client, job)
+    assert caught.value.code == grpc.StatusCode.INTERNAL
+
+
+def test_a_plan_of_another_tensor_than_was_asked_for_is_an_error(server: FakeServer, client: Client) -> None:
+    job = example((3, 4, 5), (2, 2))
+    wanted = {"gradInput": TensorSpec("float32", (3, 4, 5))}
+    assert client.call(BACKWARD, job, wanted)["gradInput"].shape == (3, 4, 5)
+    for change in (_planned(shape=(3, 5, 4), strides=()), _planned(data_type=messages.DATA_TYPE["INT32"])):
+        server.faults.change_plan = change
+        with pytest.raises(AclnnError, match="the plan of gradInput: not as in the request"):
+            client.call(BACKWARD, job, wanted)
+
+
+@pytest.mark.parametrize("shape", [(1, 1 << 20, 1 << 25), (1, 1 << 30, 1 << 30)], ids=["2**47", "2**62"])
+def test_an_output_beyond_all_memory_is_an_error(server: FakeServer, client: Client, shape: Any) -> None:
+    server.faults.change_plan = _planned(4 * shape[1] * shape[2], shape=shape, strides=())
+    with pytest.raises(AclnnError, match="no memory for the .* bytes of gradInput") as caught:
+        client.call(BACKWARD, example((3, 4, 5), (2, 2)), ["gradInput"])
+    assert (caught.value.code, caught.value.parameter) == (grpc.StatusCode.INTERNAL, "gradInput")
 
 
 def test_an_unknown_operator_is_refused_by_the_server(server: FakeServer, client: Client) -> None:

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from concurrent import futures
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import grpc
 
@@ -41,7 +41,8 @@ class Faults:
       compress: sends outputs as LZ4 blocks if the client takes them.
       accept_codecs: what phase 1 says the server can decode.
       max_chunk_bytes: what phase 1 says about the client's chunks.
-      break_reply: "no_done", "short", "gap", "double", "garbage", "bad_shape", "unasked": a reply against the rules.
+      break_reply: "no_done", "short", "gap", "double", "garbage", "unasked": a reply against the rules.
+      change_plan: changes the entry of each output in a plan.
     """
 
     refusals: Dict[str, List[Optional[Refusal]]] = dataclasses.field(default_factory=dict)
@@ -55,6 +56,7 @@ class Faults:
     accept_codecs: Tuple[int, ...] = ()
     max_chunk_bytes: int = 1 << 20
     break_reply: str = ""
+    change_plan: Optional[Callable[[Dict[str, Any]], None]] = None
 
 
 def check_known(message: Any, data: bytes) -> None:
@@ -151,17 +153,16 @@ class Executor:
             spec: TensorSpec = self.args[name]
             output = self.parameters[name].output
             desc = dict(spec_to_desc(spec), strides=spec.full_strides)
-            if faults.break_reply == "bad_shape" and output:
-                desc["shape"] = tuple(size * 2 for size in spec.shape)
-            tensors.append(
-                {
-                    "name": name,
-                    "direction": messages.DIRECTION["OUTPUT" if output else "INPUT"],
-                    "desc": desc,
-                    "storage_bytes": spec.storage_bytes,
-                    "transferred": self.is_transferred(name),
-                }
-            )
+            entry: Dict[str, Any] = {
+                "name": name,
+                "direction": messages.DIRECTION["OUTPUT" if output else "INPUT"],
+                "desc": desc,
+                "storage_bytes": spec.storage_bytes,
+                "transferred": self.is_transferred(name),
+            }
+            if faults.change_plan is not None and output:
+                faults.change_plan(entry)
+            tensors.append(entry)
         return {
             "executor": handle,
             "workspace_size": 4096,

@@ -195,6 +195,11 @@ def test_results_outside_of_their_storage_are_refused(spec: TensorSpec) -> None:
         arrays.build(spec, np.zeros(64, np.uint8), arrays.Flavour())
 
 
+def test_a_result_without_storage_is_refused() -> None:
+    with pytest.raises(ValueError, match="4 elements don't fit into 0 bytes"):
+        arrays.build(TensorSpec("float32", (2, 2)), np.empty(0, np.uint8), arrays.Flavour())
+
+
 def test_specs_survive_the_wire() -> None:
     for spec in (
         TensorSpec("bfloat16", (2, 3)),
