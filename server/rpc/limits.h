@@ -17,6 +17,11 @@
 // what the connections of a busy server come to, and is the last net only.
 #define SERVER_QUOTA_BYTES ((size_t)512 << 20)
 
+// gRPC's compression of messages, as bits by algorithm: none but "identity" (number 0). gRPC would inflate a
+// message before it looks at its size, so that 4 MiB could become 4 GiB; chunks have codecs of their own, whose
+// result has a known size. It refuses calls that compress, and nothing here ever inflates a message.
+#define SERVER_COMPRESSION_ALGORITHMS 1
+
 // A connection without calls is closed after this time: clients open a new one without noticing, and whoever
 // only connects doesn't keep others out for ever.
 #define SERVER_CONNECTION_IDLE_MS (10 * 60 * 1000)

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 import messages
-from calls import CallFailed
+from calls import SERVICE, CallFailed
 from expect import refused
 from jobs import GRAD_INPUT, Backward, forward_request
 from messages import begin, execute
@@ -318,6 +318,22 @@ def test_many_unread_calls_do_not_grow_the_server(small_server, connect):
     # 100 uploads are 300 MiB; 64 KiB each is what a window lets through.
     assert grown < 100 * MEBIBYTE, f"{grown >> 20} MiB"
     whole_budget_job(client)
+
+
+@pytest.mark.parametrize("method, compression", [("Execute", grpc.Compression.Gzip),
+                                                 ("GetWorkspaceSize", grpc.Compression.Deflate)])
+def test_compressed_message_is_refused_and_never_inflated(start_server, connect, method, compression):
+    """Less than 100 KiB on the wire: the limit of a message's size can't see what they would become."""
+    server = start_server()
+    client = connect(server)
+    SMALL.run(client)
+    before = server.resident_bytes()
+    with pytest.raises(grpc.RpcError) as error:
+        client.channel.unary_unary(SERVICE + method)(bytes(64 * MEBIBYTE), compression=compression)
+    grown = server.resident_bytes() - before
+    assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert grown < 32 * MEBIBYTE, f"{grown >> 20} MiB"
+    SMALL.run(client)
 
 
 def test_limits_are_told(small_server, connect):
