@@ -5,8 +5,11 @@
 // Calls that one queue can take over between two turns of its thread. More wait inside gRPC for a moment.
 #define SERVER_SLOTS_PER_QUEUE 32
 
-// What one client can have under way on one connection. gRPC holds further calls back in the client. An
-// unread stream costs 64 KiB here, so that a connection can pin about 16 MiB.
+// What one client can have under way on one connection. gRPC holds further calls back in the client. A stream
+// on which nothing is received costs 64 KiB, but a posted receive opens the window to one message: a
+// connection whose calls all send half a message pins 1 GiB at most, of which SERVER_QUOTA_BYTES lets it have
+// less. The idle time-out ends calls that stay so within a job or before a unary request; an Execute call may
+// rest between jobs.
 #define SERVER_STREAMS_PER_CONNECTION_MAX 256
 
 // Headers that one call may send; a handle travels in a message, so this is for tracing and credentials.
@@ -18,8 +21,8 @@
 #define SERVER_QUOTA_BYTES ((size_t)512 << 20)
 
 // gRPC's compression of messages, as bits by algorithm: none but "identity" (number 0). gRPC would inflate a
-// message before it looks at its size, so that 4 MiB could become 4 GiB; chunks have codecs of their own, whose
-// result has a known size. It refuses calls that compress, and nothing here ever inflates a message.
+// message before it looks at its size, so that 4 MiB could become 4 GiB; chunks have codecs of their own,
+// whose result has a known size. It refuses calls that compress, and nothing here ever inflates a message.
 #define SERVER_COMPRESSION_ALGORITHMS 1
 
 // A connection without calls is closed after this time: clients open a new one without noticing, and whoever

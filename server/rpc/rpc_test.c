@@ -474,6 +474,23 @@ static void upload_that_stalls_is_ended(void **state) {
   expect_job_number(&outcome.failed, "1");
 }
 
+static void unary_call_whose_request_does_not_come_is_ended(void **state) {
+  struct fixture *fixture = *state;
+  struct test_stream stream;
+  struct wire_buffer request = {0}, reply;
+  test_stream_open(&stream, &fixture->client, "/aclnn.v1.OperatorService/GetServerInfo");
+  let_time_pass(fixture, TEST_SERVER_IDLE_NS - 1);
+  // In time.
+  assert_true(test_stream_send(&stream, &request));
+  test_stream_half_close(&stream);
+  assert_true(test_stream_receive(&stream, &reply));
+  wire_buffer_free(&reply);
+  expect_failure(&stream, GRPC_STATUS_OK, REASON_NONE);
+  test_stream_open(&stream, &fixture->client, "/aclnn.v1.OperatorService/GetServerInfo");
+  let_time_pass(fixture, TEST_SERVER_IDLE_NS);
+  expect_failure(&stream, GRPC_STATUS_ABORTED, REASON_IDLE_TIMEOUT);
+}
+
 static void run_does_not_count_as_idle(void **state) {
   struct fixture *fixture = *state;
   struct test_stream stream;
@@ -554,6 +571,7 @@ int main(void) {
       RPC_TEST(cancelled_while_it_runs),
       RPC_TEST(cancelled_in_its_download),
       RPC_TEST(upload_that_stalls_is_ended),
+      RPC_TEST(unary_call_whose_request_does_not_come_is_ended),
       RPC_TEST(run_does_not_count_as_idle),
       RPC_TEST(draining_refuses_new_jobs_and_says_so),
       RPC_TEST(stop_lets_a_job_end_and_ends_resting_calls),

@@ -13,6 +13,8 @@ struct unary_call {
   struct server_call base;
   const struct service_method *method;
   struct queue_tag received, answered, closed;
+  struct timer_entry receive_timer;
+  bool timed_out; // and answered; what comes of the receive doesn't matter any more
   unsigned pending;
   grpc_byte_buffer *message;
   grpc_slice request;
@@ -98,6 +100,11 @@ void unary_call_fail_plain(struct unary_call *call, enum rpc_code code, const ch
 
 static void on_received(struct queue_tag *tag, bool ok) {
   struct unary_call *unary = QUEUE_CONTAINER_OF(tag, struct unary_call, received);
+  timer_list_disarm(&unary->receive_timer);
+  if (unary->timed_out) {
+    operation_came_back(unary);
+    return;
+  }
   if (ok && unary->message != NULL) {
     grpc_byte_buffer_reader reader;
     if (grpc_byte_buffer_reader_init(&reader, unary->message)) {
@@ -116,6 +123,15 @@ static void on_received(struct queue_tag *tag, bool ok) {
   operation_came_back(unary);
 }
 
+// The end of the call also ends the receive, and frees what has come of the message.
+static void on_receive_idle(struct timer_entry *timer) {
+  struct unary_call *unary = QUEUE_CONTAINER_OF(timer, struct unary_call, receive_timer);
+  struct status status;
+  unary->timed_out = true;
+  (void)status_fail(&status, REASON_IDLE_TIMEOUT, NULL, "the request message didn't come in time");
+  unary_call_fail(unary, &status);
+}
+
 void unary_call_start(struct server_queue *home, grpc_call *call, const struct service_method *method) {
   struct unary_call *unary = calloc(1, sizeof *unary);
   if (unary == NULL) {
@@ -128,6 +144,7 @@ void unary_call_start(struct server_queue *home, grpc_call *call, const struct s
   unary->received.event = on_received;
   unary->answered.event = on_answered;
   unary->closed.event = on_closed;
+  unary->receive_timer.expired = on_receive_idle;
   unary->pending = UNARY_OPERATIONS;
   unary->request = grpc_empty_slice();
   final_status_ok(&unary->status);
@@ -144,5 +161,6 @@ void unary_call_start(struct server_queue *home, grpc_call *call, const struct s
   }
   grpc_op receive = {.op = GRPC_OP_RECV_MESSAGE};
   receive.data.recv_message.recv_message = &unary->message;
+  queue_arm(server_call_queue(&unary->base), &unary->receive_timer);
   queue_start_batch(call, &receive, 1, &unary->received);
 }
