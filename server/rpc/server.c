@@ -37,7 +37,9 @@ struct server {
   grpc_server_credentials *credentials;
   struct server_queue *queues;
   struct queue_tag shut_down;
-  // Slots, calls, and server_stop's own notices that are still out; stopped when none is.
+  // Slots, calls and notices to drain that are still out. When none is, nobody needs a connection any more.
+  atomic_size_t working;
+  // Those together, and gRPC's notice that it has shut down; stopped when none is.
   atomic_size_t outstanding;
   atomic_size_t open_calls;
 };
@@ -45,6 +47,15 @@ struct server {
 static void let_go(struct server *server) {
   if (atomic_fetch_sub(&server->outstanding, 1) == 1) {
     server->options.stopped(server->options.stopped_context);
+  }
+}
+
+// A slot waits as long as the server runs, so the last one to end knows that it stops.
+static void end_work(struct server *server) {
+  if (atomic_fetch_sub(&server->working, 1) == 1) {
+    // Closes the connections: gRPC would wait until each client has answered that it is to go away.
+    grpc_server_cancel_all_calls(server->grpc);
+    let_go(server);
   }
 }
 
@@ -71,7 +82,7 @@ void server_call_enter(struct server_queue *home, struct server_call *call) {
   call->_previous = home->calls._previous;
   call->_next->_previous = call;
   call->_previous->_next = call;
-  atomic_fetch_add(&home->server->outstanding, 1);
+  atomic_fetch_add(&home->server->working, 1);
   atomic_fetch_add(&home->server->open_calls, 1);
 }
 
@@ -85,7 +96,7 @@ void server_call_leave(struct server_call *call) {
   grpc_call_unref(call->call);
   call->call = NULL;
   atomic_fetch_sub(&call->home->server->open_calls, 1);
-  let_go(call->home->server);
+  end_work(call->home->server);
 }
 
 size_t server_open_calls(const struct server *server) {
@@ -120,7 +131,7 @@ static void on_arrived(struct queue_tag *tag, bool ok) {
   if (!ok) { // the server stops
     grpc_metadata_array_destroy(&slot->metadata);
     grpc_call_details_destroy(&slot->details);
-    let_go(home->server);
+    end_work(home->server);
     return;
   }
   grpc_call *call = slot->call;
@@ -148,7 +159,7 @@ static void on_drain(struct queue_tag *tag, bool ok) {
       call->drain(call);
     }
   }
-  let_go(home->server);
+  end_work(home->server);
 }
 
 static void on_shut_down(struct queue_tag *tag, bool ok) {
@@ -168,7 +179,9 @@ static grpc_server *create_grpc_server(const struct server_options *options) {
       {.type = GRPC_ARG_INTEGER,
        .key = (char *)GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
        .value.integer = SERVER_COMPRESSION_ALGORITHMS},
-      {.type = GRPC_ARG_INTEGER, .key = (char *)GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, .value.integer = 0},
+      {.type = GRPC_ARG_INTEGER,
+       .key = (char *)GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION,
+       .value.integer = 0},
       {.type = GRPC_ARG_INTEGER,
        .key = (char *)GRPC_ARG_MAX_METADATA_SIZE,
        .value.integer = SERVER_METADATA_BYTES_MAX},
@@ -239,7 +252,7 @@ void server_start(struct server *server) {
       slot->arrived.event = on_arrived;
       grpc_call_details_init(&slot->details);
       grpc_metadata_array_init(&slot->metadata);
-      atomic_fetch_add(&server->outstanding, 1);
+      atomic_fetch_add(&server->working, 1);
       arm_slot(slot);
     }
   }
@@ -251,7 +264,8 @@ void server_add_connection(struct server *server, int descriptor) {
 
 void server_stop(struct server *server) {
   // All counted before the first can come back.
-  atomic_fetch_add(&server->outstanding, server->options.queue_count + 1);
+  atomic_fetch_add(&server->working, server->options.queue_count);
+  atomic_fetch_add(&server->outstanding, 2);
   for (size_t i = 0; i < server->options.queue_count; ++i) {
     queue_wake(server->queues[i].queue, &server->queues[i].drain);
   }

@@ -38,7 +38,8 @@ void server_start(struct server *server);
 // Takes the connected, non-blocking socket over.
 void server_add_connection(struct server *server, int descriptor);
 
-// Refuses new calls and tells connections to go away. Execute calls end after the jobs they have.
+// Refuses new calls and tells connections to go away; they are closed when the last call is over. Execute
+// calls end after the jobs they have.
 void server_stop(struct server *server);
 // After server_stop: cancels the calls that are left.
 void server_cancel_calls(struct server *server);
