@@ -10,6 +10,7 @@
 #include "server/version.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,8 +22,10 @@ enum { EXIT_CONFIGURATION = 2 };
 #define QUEUES_MIN 2
 #define QUEUES_MAX 4
 
-// Descriptors for everything but connections, each of which takes two.
+// Descriptors for everything but connections; gRPC and the listener have one each for a connection.
 #define DESCRIPTORS_RESERVED 128
+#define DESCRIPTORS_PER_CONNECTION 2
+#define DESCRIPTORS_MIN (DESCRIPTORS_RESERVED + DESCRIPTORS_PER_CONNECTION)
 
 //   RUNNING --signal--> DRAINING --grace over--> STOPPING --no call left--> the loop ends
 enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_STOPPING };
@@ -159,10 +162,10 @@ static bool create_server(struct application *application, struct status *status
 }
 
 static bool create_listeners(struct application *application, int64_t descriptors, struct status *status) {
-  int64_t possible = (descriptors - DESCRIPTORS_RESERVED) / 2;
+  int64_t possible = (descriptors - DESCRIPTORS_RESERVED) / DESCRIPTORS_PER_CONNECTION;
   int64_t connections_max = application->config.connections_max;
   if (possible < connections_max) {
-    connections_max = possible < 1 ? 1 : possible;
+    connections_max = possible;
     log_event(&application->log, LOG_WARNING,
               "fewer connections than wanted: the limit of descriptors is low",
               LOG_INTEGER("descriptors", descriptors), LOG_INTEGER("connections_max", connections_max));
@@ -229,6 +232,12 @@ static void run_down(struct application *application) {
 static int serve(struct application *application) {
   int64_t descriptors = process_prepare();
   struct status status;
+  if (descriptors < DESCRIPTORS_MIN) {
+    fprintf(stderr,
+            "aclnn-server: the limit of descriptors (ulimit -n) is %" PRId64 ", at least %d are needed\n",
+            descriptors, DESCRIPTORS_MIN);
+    return EXIT_CONFIGURATION;
+  }
   int exit_code = EXIT_SUCCESS;
   rpc_library_start();
   open_handles(application);

@@ -1,6 +1,7 @@
 """Listeners, drain, health, what the server says of itself."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -53,6 +54,16 @@ def test_wrong_flag_is_a_clear_error(flags):
                             text=True, timeout=60, check=False)
     assert result.returncode > 0
     assert flags[0] in result.stdout or flags[-1] in result.stdout
+
+
+@pytest.mark.parametrize("descriptors", [40, 129])
+def test_too_few_descriptors_are_a_clear_error(descriptors):
+    """Better than a server that refuses everybody."""
+    result = subprocess.run([BINARY, "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors,) * 2))
+    assert result.returncode == 2
+    assert f"is {descriptors}, at least 130 are needed" in result.stdout
 
 
 def test_socket_file_is_gone_after_the_end(start_server, tmp_path):
@@ -139,6 +150,20 @@ def test_open_idle_streams_do_not_hold_the_end_up(start_server, connect):
         JOB.check(stream.read_result())
     server.terminate()
     assert server.wait() == 0
+
+
+@pytest.mark.parametrize("spoken", [b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)],
+                         ids=["nothing", "the preface"])
+def test_silent_connection_does_not_hold_the_end_up(start_server, spoken):
+    """Told to go away, it doesn't answer. gRPC's own patience ends after 20 s, the drain time before."""
+    server = start_server("--drain-time", "15s")
+    host, port = server.address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=60) as silent:
+        silent.sendall(spoken)
+        assert silent.recv(1)
+        server.terminate()
+        assert server.wait() == 0
+    assert "cancelling the calls" not in server.log()
 
 
 def test_second_signal_does_not_break_the_end(start_server):
