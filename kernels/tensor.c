@@ -180,25 +180,32 @@ static bool settle_strides(struct tensor_desc *desc, const char *name, struct st
   return true;
 }
 
+// Elements from the storage's beginning to the last that the view reaches, none if it is empty; false if they
+// can't be counted.
+static bool count_span(const struct tensor_desc *desc, int64_t *span) {
+  *span = 0;
+  if (tensor_desc_elements(desc) == 0) {
+    return true;
+  }
+  bool countable = !__builtin_add_overflow(desc->storage_offset, 1, span);
+  for (size_t dim = 0; countable && dim < desc->rank; dim++) {
+    int64_t reach;
+    countable = !__builtin_mul_overflow(desc->shape[dim] - 1, desc->strides[dim], &reach) &&
+                !__builtin_add_overflow(*span, reach, span);
+  }
+  return countable;
+}
+
 static bool settle_storage(struct tensor_desc *desc, const char *name, struct status *status) {
   if (desc->storage_offset < 0 || desc->storage_elements < 0) {
     return status_fail(status, REASON_ACLNN_ERR_PARAM_INVALID, name,
                        "%s has storage_offset %lld and storage_elements %lld, they must not be negative",
                        name, (long long)desc->storage_offset, (long long)desc->storage_elements);
   }
-  bool countable = true;
-  int64_t span = 0;
-  if (tensor_desc_elements(desc) > 0) {
-    countable = !__builtin_add_overflow(desc->storage_offset, 1, &span);
-    for (size_t dim = 0; countable && dim < desc->rank; dim++) {
-      int64_t reach;
-      countable = !__builtin_mul_overflow(desc->shape[dim] - 1, desc->strides[dim], &reach) &&
-                  !__builtin_add_overflow(span, reach, &span);
-    }
-  } else if (desc->storage_elements > 0) {
-    span = desc->storage_offset;
-  }
-  int64_t storage_elements = desc->storage_elements == 0 ? span : desc->storage_elements;
+  int64_t span;
+  bool countable = count_span(desc, &span);
+  bool given = desc->storage_elements != 0;
+  int64_t storage_elements = given ? desc->storage_elements : span;
   int64_t bytes;
   if (!countable ||
       __builtin_mul_overflow(storage_elements, (int64_t)data_type_bytes(desc->data_type), &bytes)) {
@@ -208,6 +215,12 @@ static bool settle_storage(struct tensor_desc *desc, const char *name, struct st
     return status_fail(status, REASON_ACLNN_ERR_PARAM_INVALID, name,
                        "%s reaches element %lld of its storage, which has only %lld", name,
                        (long long)(span - 1), (long long)storage_elements);
+  }
+  if (given && desc->storage_offset > storage_elements) { // of an empty view: others reach further
+    return status_fail(
+        status, REASON_ACLNN_ERR_PARAM_INVALID, name,
+        "storage_offset %lld of %s lies beyond the end of its storage, which has %lld elements",
+        (long long)desc->storage_offset, name, (long long)storage_elements);
   }
   desc->storage_elements = storage_elements;
   return true;

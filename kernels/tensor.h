@@ -74,7 +74,7 @@ struct tensor_desc {
   int64_t shape[TENSOR_RANK_MAX];
   int64_t strides[TENSOR_RANK_MAX]; // in elements
   int64_t storage_offset;           // in elements
-  int64_t storage_elements;         // 0 from outside: just what the view spans
+  int64_t storage_elements;         // 0 from outside: just what the view spans, nothing if empty
 };
 
 // "float32" and the like; "unspecified" for DATA_TYPE_UNSPECIFIED.
@@ -100,7 +100,9 @@ struct tensor_desc tensor_desc_like(const struct tensor_desc *desc);
 // Checks everything about *desc that no operator needs to know and fills in what was left out: the type has
 // whole bytes, format (ND if unspecified; NHWC is refused), rank at most TENSOR_RANK_MAX, no negative dim,
 // strides as many as dims and not negative (computed if absent; those of dims of size 1 are replaced by the
-// contiguous ones), offset and view inside the storage, elements and bytes representable in int64. An output
+// contiguous ones), offset and view inside the storage (an empty view reaches nothing: its offset may be the
+// storage's end, and anything where storage_elements is left out), elements and bytes representable in int64.
+// An output
 // (direction) must not let two of its elements share a place. `name` is the parameter's, for the message.
 // Fails with ACLNN_ERR_PARAM_INVALID.
 MUST_CHECK bool tensor_desc_normalise(struct tensor_desc *desc, enum direction direction, const char *name,

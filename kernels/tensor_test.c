@@ -80,6 +80,8 @@ static const struct normalise_case normalise_cases[] = {
     {"a storage whose bytes overflow", {DATA_TYPE_FLOAT, 0, 1, 0, {4}, {0}, 0, BIG}, INPUT, false, 0},
     {"an empty view of a storage", {DATA_TYPE_FLOAT, 0, 1, 0, {0}, {0}, 5, 5}, OUTPUT, true, 5},
     {"an empty view behind its storage", {DATA_TYPE_FLOAT, 0, 1, 0, {0}, {0}, 6, 5}, INPUT, false, 0},
+    {"an empty view with an offset alone", {DATA_TYPE_FLOAT, 0, 1, 0, {0}, {0}, 17}, OUTPUT, true, 0},
+    {"an empty view inside a storage", {DATA_TYPE_FLOAT, 0, 1, 0, {0}, {0}, 4, 5}, INPUT, true, 5},
     {"an expanded input", {DATA_TYPE_FLOAT, 0, 2, 2, {5, 3}, {0, 1}}, INPUT, true, 3},
     {"an input of one element everywhere", {DATA_TYPE_FLOAT, 0, 2, 2, {5, 3}, {0, 0}}, INPUT, true, 1},
     {"an expanded output", {DATA_TYPE_FLOAT, 0, 2, 2, {5, 3}, {0, 1}}, OUTPUT, false, 0},
@@ -99,6 +101,25 @@ static const struct normalise_case normalise_cases[] = {
     {"dims of size 1 with stride 0", {DATA_TYPE_FLOAT, 0, 3, 3, {1, 2, 1}, {0, 1, 0}}, OUTPUT, true, 2},
     {"an empty output with stride 0", {DATA_TYPE_FLOAT, 0, 2, 2, {0, 3}, {0, 0}}, OUTPUT, true, 0},
 };
+
+static void storage_that_is_too_small_is_told_truly(void **state) {
+  (void)state;
+  static const struct {
+    struct tensor_desc desc;
+    const char *message;
+  } cases[] = {
+      {{DATA_TYPE_FLOAT, 0, 2, 2, {2, 3}, {4, 1}, 1, 7},
+       "x reaches element 7 of its storage, which has only 7"},
+      {{DATA_TYPE_FLOAT, 0, 2, 0, {0, 3}, {0}, 17, 1},
+       "storage_offset 17 of x lies beyond the end of its storage, which has 1 elements"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct tensor_desc desc = cases[i].desc;
+    struct status status = {0};
+    assert_false(tensor_desc_normalise(&desc, INPUT, "x", &status));
+    assert_string_equal(status.message, cases[i].message);
+  }
+}
 
 static void descriptors_are_accepted_or_refused(void **state) {
   (void)state;
@@ -298,6 +319,7 @@ static void targets_numerics_and_kinds_have_names(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(descriptors_are_accepted_or_refused),
+      cmocka_unit_test(storage_that_is_too_small_is_told_truly),
       cmocka_unit_test(strides_left_out_are_contiguous),
       cmocka_unit_test(strides_of_dims_of_size_1_are_replaced),
       cmocka_unit_test(layouts_are_told_apart),
