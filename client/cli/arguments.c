@@ -181,6 +181,12 @@ static bool add_tensor(bool output, const char *text, struct arguments *argument
     return failure_set(failure, "--%s %s: %s", option, tensor.name, why.text);
   }
   if (output) {
+    for (size_t i = 0; i < arguments->output_count; i++) {
+      if (strcmp(arguments->outputs[i].path, tensor.path) == 0) {
+        return failure_set(failure, "--out %s: %s is the file of %s already", tensor.name, tensor.path,
+                           arguments->outputs[i].name);
+      }
+    }
     arguments->outputs[arguments->output_count++] = tensor;
   } else {
     arguments->inputs[arguments->input_count++] = tensor;

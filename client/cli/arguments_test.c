@@ -139,6 +139,7 @@ static void wrong_lines_are_refused(void **state) {
       "call X --out a=fp32:f.npy",
       "call X --out a",
       "call X --out a=",
+      "call X --out a=f.npy --out b=f.npy",
       "call X --attr a",
       "call X --attr =1",
       "call X --target gpu",

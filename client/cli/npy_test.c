@@ -201,7 +201,7 @@ static int make_directory(void **state) {
   (void)state;
   const char *parent = getenv("TEST_TMPDIR");
   snprintf(directory, sizeof directory, "%s", "npy_test_XXXXXX");
-  return chdir(parent == NULL ? "." : parent) != 0 || mkdtemp(directory) == NULL || chdir(directory) != 0;
+  return chdir(parent == NULL ? "/tmp" : parent) != 0 || mkdtemp(directory) == NULL || chdir(directory) != 0;
 }
 
 static void write_file(const char *path, const void *data, size_t size, const void *more, size_t more_size) {

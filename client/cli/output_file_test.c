@@ -27,7 +27,7 @@ static int enter_directory(void **state) {
   (void)state;
   static char directory[] = "output_file_test_XXXXXX";
   const char *parent = getenv("TEST_TMPDIR");
-  return chdir(parent == NULL ? "." : parent) != 0 || mkdtemp(directory) == NULL || chdir(directory) != 0;
+  return chdir(parent == NULL ? "/tmp" : parent) != 0 || mkdtemp(directory) == NULL || chdir(directory) != 0;
 }
 
 static void check_content(const char *path) {
