@@ -63,6 +63,7 @@ static void stop_now(struct application *application, const char *why) {
             LOG_INTEGER("calls", (int64_t)server_open_calls(application->server)));
   begin_to_stop(application);
   server_cancel_calls(application->server);
+  listeners_disconnect(application->listeners);
 }
 
 static void on_drain_limit(uv_timer_t *timer) {

@@ -351,6 +351,14 @@ void listeners_stop_accepting(struct listeners *listeners) {
   }
 }
 
+void listeners_disconnect(struct listeners *listeners) {
+  struct connection *connection = NULL;
+  struct connection *next = NULL;
+  HASH_ITER(hh, listeners->connections, connection, next) {
+    (void)shutdown(connection->watched, SHUT_RDWR);
+  }
+}
+
 void listeners_close(struct listeners *listeners) {
   listeners_stop_accepting(listeners);
   if (!listeners->closed) {

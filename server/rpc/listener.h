@@ -35,6 +35,9 @@ MUST_CHECK bool listeners_add(struct listeners *listeners, const struct address 
 
 // Closes the sockets and removes their files; connections stay. Can be called again.
 void listeners_stop_accepting(struct listeners *listeners);
+// Ends all connections, whatever is under way on them: gRPC alone would first wait until a peer that doesn't
+// read has taken what was written. Can be called again.
+void listeners_disconnect(struct listeners *listeners);
 // Also stops watching connections. Can be called again.
 void listeners_close(struct listeners *listeners);
 void listeners_destroy(struct listeners *listeners); // NULL is fine

@@ -10,6 +10,7 @@ import grpc
 import pytest
 
 import messages
+import raw_http2
 from calls import CallFailed
 from expect import refused
 from jobs import Backward
@@ -164,6 +165,18 @@ def test_silent_connection_does_not_hold_the_end_up(start_server, spoken):
         server.terminate()
         assert server.wait() == 0
     assert "cancelling the calls" not in server.log()
+
+
+def test_peer_that_reads_nothing_does_not_hold_the_end_up(start_server):
+    """It opens its windows wide and leaves the reply in the socket: the server's write never ends."""
+    server = start_server("--drain-time", "500ms", "--memory-limit", "512MiB")
+    host, port = server.address.rsplit(":", 1)
+    job = Backward.make(planes=(1, 24), input_size=(1000, 1000), output_size=(1, 1))
+    with socket.create_connection((host, int(port)), timeout=60) as deaf:
+        deaf.sendall(raw_http2.connection(window=2**31 - 1) + raw_http2.execute(job.message()))
+        assert len(deaf.recv(1 << 20, socket.MSG_WAITALL)) == 1 << 20  # the reply has begun
+        server.terminate()
+        assert server.wait() == 0
 
 
 def test_second_signal_does_not_break_the_end(start_server):

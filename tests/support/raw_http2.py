@@ -1,0 +1,31 @@
+"""As much of HTTP/2 as a client needs that no library would be: bytes of a connection and of one call."""
+
+import struct
+
+DATA, HEADERS, SETTINGS, WINDOW_UPDATE = 0, 1, 4, 8
+END_HEADERS = 4
+INITIAL_WINDOW_SIZE = 4
+WINDOW_STANDARD = 65535
+FRAME_BYTES_MAX = 16384
+
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def connection(window):
+    """The preface: the peer may send `window` bytes, in all and on each stream."""
+    return (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+            + frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, window))
+            + frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", window - WINDOW_STANDARD)))
+
+
+def execute(message):
+    """An Execute call on stream 1 with one message, small enough for the peer's first window; not half-closed."""
+    fields = {":method": "POST", ":scheme": "http", ":path": "/aclnn.v1.OperatorService/Execute", ":authority": "x",
+              "content-type": "application/grpc", "te": "trailers"}
+    block = b"".join(b"\x00" + b"".join(bytes([len(text)]) + text.encode() for text in field)
+                     for field in fields.items())
+    data = struct.pack(">BI", 0, len(message)) + message
+    assert len(data) <= FRAME_BYTES_MAX
+    return frame(HEADERS, END_HEADERS, 1, block) + frame(DATA, 0, 1, data)
