@@ -95,7 +95,8 @@ static void describe(const struct config *config, const struct dispatcher *dispa
   describe_targets(dispatcher, info);
 }
 
-bool machine_create(const struct config *config, struct machine **machine, struct status *status) {
+bool machine_create(const struct config *config, const struct log *log, struct machine **machine,
+                    struct status *status) {
   if (sodium_init() < 0) {
     return status_fail(status, REASON_INTERNAL, NULL, "libsodium can't be initialised");
   }
@@ -104,7 +105,7 @@ bool machine_create(const struct config *config, struct machine **machine, struc
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for the server");
   }
   struct service_context *context = &created->context;
-  context->clock_ns = clock_steady_ns;
+  context->log = log;
   context->drain_retry_ms = DRAIN_RETRY_MS;
   atomic_init(&context->draining, false);
   if (!create_sessions(config, &context->sessions, status) ||

@@ -12,8 +12,9 @@ struct machine {
   struct service_context context; // its draining is main's to set
 };
 
-// Fails with CONFIGURATION or INTERNAL.
-MUST_CHECK bool machine_create(const struct config *config, struct machine **machine, struct status *status);
+// The log is borrowed. Fails with CONFIGURATION or INTERNAL.
+MUST_CHECK bool machine_create(const struct config *config, const struct log *log, struct machine **machine,
+                               struct status *status);
 // In two steps: threads that work on jobs end first, so that nobody wakes the server any more. No call may be
 // left.
 void machine_stop(struct machine *machine);

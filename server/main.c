@@ -198,7 +198,7 @@ static bool create_listeners(struct application *application, int64_t descriptor
 }
 
 static bool build(struct application *application, int64_t descriptors, struct status *status) {
-  if (!machine_create(&application->config, &application->machine, status) ||
+  if (!machine_create(&application->config, &application->log, &application->machine, status) ||
       !create_server(application, status)) {
     return false;
   }

@@ -156,6 +156,7 @@ static unsigned do_status(struct execute_call *call) {
   if (call->state.failed_job == UINT64_MAX) {
     final_status_ok(&call->final);
   } else {
+    service_log_failure(server_call_context(&call->base), &call->failure);
     status_add_metadata(&call->failure, "job", "%" PRIu64, call->state.failed_job);
     final_status_failed(&call->final, &call->failure);
   }

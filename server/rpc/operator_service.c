@@ -7,12 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool service_fail_draining(const struct service_context *context, struct status *status) {
-  (void)status_fail(status, REASON_DRAINING, NULL, "the server is about to stop and takes no new jobs");
-  status->retry_after_ms = context->drain_retry_ms;
-  return false;
-}
-
 static void answer(struct unary_call *call, bool ok, struct wire_buffer *response,
                    const struct status *status) {
   if (ok) {

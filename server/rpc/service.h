@@ -9,6 +9,7 @@
 #include "proto/wire/error_details.h"
 #include "proto/wire/messages.h"
 #include "server/dispatch/dispatcher.h"
+#include "server/observe/log.h"
 #include "server/session/session_table.h"
 
 #include <stdatomic.h>
@@ -18,9 +19,8 @@
 struct service_context {
   struct dispatcher *dispatcher;
   struct session_table *sessions;
+  const struct log *log;
   struct server_info info; // what GetServerInfo answers
-  int64_t (*clock_ns)(void *context);
-  void *clock_context;
   // New jobs are refused and health says NOT_SERVING; clients are told to come back after this time.
   atomic_bool draining;
   int64_t drain_retry_ms;
@@ -28,6 +28,9 @@ struct service_context {
 
 // Fills *status with DRAINING and its retry advice; returns false.
 bool service_fail_draining(const struct service_context *context, struct status *status);
+
+// Tells the log of a failure that whoever runs the server should know of: one of its own.
+void service_log_failure(const struct service_context *context, const struct status *failed);
 
 struct unary_call;
 

@@ -22,6 +22,7 @@ struct held_backend {
 
 struct test_server {
   struct service_context context;
+  struct log log;
   struct held_backend backend;
   struct server *rpc;
   atomic_int_fast64_t clock_ns;
@@ -185,8 +186,8 @@ struct test_server *test_server_start(void) {
   pthread_mutex_init(&server->mutex, NULL);
   pthread_cond_init(&server->changed, NULL);
   atomic_init(&server->clock_ns, INT64_C(1000000000000));
-  server->context.clock_ns = read_clock_ns;
-  server->context.clock_context = server;
+  server->log = (struct log){.descriptor = STDERR_FILENO, .level = LOG_INFO};
+  server->context.log = &server->log;
   server->context.drain_retry_ms = 1000;
   atomic_init(&server->context.draining, false);
   create_machine(server);

@@ -89,6 +89,7 @@ void unary_call_respond(struct unary_call *call, struct wire_buffer *response) {
 }
 
 void unary_call_fail(struct unary_call *call, const struct status *failed) {
+  service_log_failure(server_call_context(&call->base), failed);
   final_status_failed(&call->status, failed);
   send_answer(call);
 }
