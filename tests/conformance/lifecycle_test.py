@@ -224,6 +224,16 @@ def test_unknown_method_is_unimplemented(client, method, service):
     assert failure.code == grpc.StatusCode.UNIMPLEMENTED and failure.details_bytes == 0
 
 
+def test_too_much_metadata_is_refused_by_grpc(server, client, connect):
+    """On a connection of its own: gRPC may close it."""
+    call = connect(server, options=[("grpc.use_local_subchannel_pool", 1)]).channel.unary_unary("/aclnn.v1.OperatorService/GetServerInfo")
+    with pytest.raises(grpc.RpcError) as error:
+        call(b"", timeout=60, metadata=[(f"key{number}", "x" * 1000) for number in range(70)])
+    assert error.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "grpc-status-details-bin" not in dict(error.value.trailing_metadata() or ())
+    JOB.run(client)
+
+
 def test_execute_called_as_unary_is_answered(client):
     with pytest.raises(CallFailed) as error:
         client.unary("Execute", b"")
