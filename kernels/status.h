@@ -14,8 +14,8 @@
 
 #define MUST_CHECK __attribute__((warn_unused_result))
 
-// Reasons of design §5, X(name, CANN's number or 0). CANN's own names come first; the numbers are those of
-// op_errno.h in the public opbase repository.
+// The reasons of the wire contract, X(name, CANN's number or 0). CANN's own names come first; the numbers are
+// those of op_errno.h in the public opbase repository.
 #define STATUS_REASONS(X)                                                                                    \
   X(ACLNN_ERR_PARAM_NULLPTR, 161001)                                                                         \
   X(ACLNN_ERR_PARAM_INVALID, 161002)                                                                         \

@@ -203,9 +203,6 @@ static bool build(struct application *application, int64_t descriptors, struct s
     return false;
   }
   server_start(application->server);
-  // Before anybody can know that the server is there; handled once the loop runs.
-  uv_signal_start(&application->terminate, on_signal, SIGTERM);
-  uv_signal_start(&application->interrupt, on_signal, SIGINT);
   return create_listeners(application, descriptors, status);
 }
 

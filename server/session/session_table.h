@@ -96,7 +96,7 @@ void session_release(struct session_table *table, struct executor *executor);
 
 // Idempotent: succeeds for every handle that opens for this identity, also of another replica (then it is
 // remembered as destroyed until the handle expires). Fails with EXECUTOR_INVALID or EXECUTOR_EXPIRED only as
-// design §5 says for handles that don't open or whose version is unreadable.
+// the contract says for handles that don't open or whose version is unreadable.
 MUST_CHECK bool session_destroy(struct session_table *table, const uint8_t *handle, size_t handle_bytes,
                                 const char *identity, struct status *status);
 
