@@ -15,10 +15,11 @@ BAZEL = shlex.split(os.environ.get("ACLNN_BAZEL", "bazel"))
 
 
 def config_options(config):
-    """Options of one build flavour; each has output folders of its own, so that none evicts another."""
+    """Options of one build flavour, such as "asan+ubsan"; each has output folders of its own: none evicts another."""
     if config is None:
         return []
-    return [f"--config={config}", f"--platform_suffix=-{config}", "--symlink_prefix=/"]
+    configs = config.split("+")
+    return [f"--config={name}" for name in configs] + [f"--platform_suffix=-{'-'.join(configs)}", "--symlink_prefix=/"]
 
 
 def run(command, *options, config=None, root):
@@ -44,7 +45,8 @@ def test_environment(root, config):
     """The variables that .bazelrc gives to the tests of a flavour, for tests that Bazel doesn't run."""
     with open(os.path.join(root, ".bazelrc"), encoding="utf-8") as file:
         text = file.read()
-    return dict(re.findall(rf"^test:{config} --test_env=(\w+)=(\S+)$", text, re.MULTILINE))
+    names = config.replace("+", "|")
+    return dict(re.findall(rf"^test:(?:{names}) --test_env=(\w+)=(\S+)$", text, re.MULTILINE))
 
 
 def test(root, config=None, targets=("//...",), options=()):

@@ -133,4 +133,10 @@ def test_closing_line_leaves_skipped_out_when_there_are_none():
 def test_sanitizers_get_the_options_of_the_build_file():
     root = pathlib.Path(__file__).resolve().parents[2]
     assert "exitcode=66" in bazel.test_environment(root, "tsan")["TSAN_OPTIONS"]
-    assert "detect_leaks=1" in bazel.test_environment(root, "asan")["ASAN_OPTIONS"]
+    both = bazel.test_environment(root, "asan+ubsan")
+    assert "detect_leaks=1" in both["ASAN_OPTIONS"] and "halt_on_error=1" in both["UBSAN_OPTIONS"]
+
+
+def test_flavour_of_two_sanitizers_is_one_build():
+    options = bazel.config_options("asan+ubsan")
+    assert options[:3] == ["--config=asan", "--config=ubsan", "--platform_suffix=-asan-ubsan"]

@@ -18,12 +18,10 @@ import typing
 import bazel
 from counts import Counts, from_junit_file, from_test_log
 
-# What each sanitized server has to stand besides the unit tests, in the short form and in the long one.
-SANITIZERS = {
-    "asan": (("end_to_end", "conformance"), ("end_to_end", "conformance", "acceptance")),
-    "ubsan": (("end_to_end",), ("end_to_end", "conformance", "acceptance")),
-    "tsan": (("end_to_end", "conformance"), ("end_to_end", "conformance", "acceptance")),
-}
+# What sanitized servers have to stand besides the unit tests, in the short form and in the long one.
+SANITIZERS = ("asan+ubsan", "tsan")
+SANITIZED_SUITES_SHORT = ("end_to_end", "conformance")
+SANITIZED_SUITES_LONG = ("end_to_end", "conformance", "acceptance")
 # Folders whose tests take long; --quick leaves them out.
 SLOW_SUITES = ("soak", "bench", "container")
 # A suite that takes longer hangs. Its processes are ended and it counts as failed.
@@ -128,8 +126,9 @@ def run_sanitized(context, sanitizer, long_form):
         counts.fail(f"[{sanitizer}] build of {' '.join(targets)}")
         return counts
     environment = {"ACLNN_SANITIZED": "1", **bazel.test_environment(context.root, sanitizer)}
+    names = SANITIZED_SUITES_LONG if long_form else SANITIZED_SUITES_SHORT
     for folder in pytest_folders(context.root):
-        if folder.name in SANITIZERS[sanitizer][1 if long_form else 0]:
+        if folder.name in names:
             counts.add(run_pytest(context, folder, config=sanitizer, extra_environment=environment))
     return counts
 
