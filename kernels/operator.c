@@ -95,6 +95,7 @@ bool plan_create(const struct operator_request *request, struct plan *plan, stru
       .target = request->target == TARGET_UNSPECIFIED ? TARGET_AUTO : request->target,
       .numerics = request->numerics == NUMERICS_UNSPECIFIED ? NUMERICS_DEVICE : request->numerics,
   };
+  created.automatic = created.target == TARGET_AUTO;
   for (size_t i = 0; i < request->argument_count; i++) {
     if (!bind_argument(&created, &request->arguments[i], status)) {
       return false;
@@ -108,6 +109,7 @@ bool plan_create(const struct operator_request *request, struct plan *plan, stru
   for (size_t i = 0; i < created.tensor_count; i++) {
     created.tensors[i].storage_bytes = tensor_desc_storage_bytes(plan_tensor_desc(&created, i));
   }
+  created.host_workspace_bytes = created.workspace_bytes;
   *plan = created;
   return true;
 }

@@ -50,10 +50,12 @@ struct plan {
   struct operator_arguments arguments;
   struct plan_tensor tensors[OPERATOR_PARAMETERS_MAX]; // in the request's order
   size_t tensor_count;
-  uint64_t workspace_bytes; // on the host for a CPU plan
-  uint64_t work_elements;   // elements that a run looks at or writes, saturating: what a job's size is judged
-                            // by, since a view may be far larger than its storage
-  bool empty;               // some tensor has no elements: never goes to a device
+  bool automatic;                // the target was ours to choose: another may take over
+  uint64_t workspace_bytes;      // as phase 1 says: on the host for a CPU plan, else in the device's memory
+  uint64_t host_workspace_bytes; // what a run on the CPU needs
+  uint64_t work_elements; // elements that a run looks at or writes, saturating: what a job's size is judged
+                          // by, since a view may be far larger than its storage
+  bool empty;             // some tensor has no elements: never goes to a device
   _Alignas(16) unsigned char private_data[PLAN_PRIVATE_BYTES]; // the operator's own parameters
 };
 
