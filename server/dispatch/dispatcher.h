@@ -13,6 +13,7 @@
 #include "server/dispatch/backend.h"
 #include "server/memory/arena.h"
 #include "server/memory/budget.h"
+#include "server/observe/log.h"
 
 struct dispatcher;
 struct job;
@@ -26,6 +27,10 @@ struct dispatcher_options {
   size_t backend_count;
   int64_t (*clock_ns)(void *context); // steady
   void *clock_context;
+  double verify_fraction; // share of the jobs on devices that is run on the CPU too and compared; 0 to 1
+  const char *capsule_directory; // borrowed; where differences are kept for replay. NULL: nowhere
+  const char *server_version;    // borrowed; for capsules. May be NULL
+  const struct log *log;         // borrowed; NULL: nothing is told
 };
 
 MUST_CHECK bool dispatcher_create(const struct dispatcher_options *options, struct dispatcher **dispatcher,
@@ -72,8 +77,9 @@ struct job_timing {
   int64_t finished_ns; // steady: the end of the run
 };
 
-// A job for a dispatched plan (copied). Never fails but for memory (NULL).
-struct job *job_create(struct dispatcher *dispatcher, const struct plan *plan,
+// A job for a dispatched plan (copied). Jobs with the same stream, if it isn't NULL, run in the order in
+// which they are submitted. Never fails but for memory (NULL).
+struct job *job_create(struct dispatcher *dispatcher, const struct plan *plan, const void *stream,
                        const struct job_callbacks *callbacks);
 
 // Asks for the job's memory. JOB_FAILED: job_status says QUEUE_FULL (with retry advice) or INTERNAL; later

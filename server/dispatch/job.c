@@ -104,7 +104,7 @@ static int64_t now_ns(const struct job *job) {
   return job->dispatcher->options.clock_ns(job->dispatcher->options.clock_context);
 }
 
-struct job *job_create(struct dispatcher *dispatcher, const struct plan *plan,
+struct job *job_create(struct dispatcher *dispatcher, const struct plan *plan, const void *stream,
                        const struct job_callbacks *callbacks) {
   assert(dispatcher_find_backend(dispatcher, plan->target) != NULL);
   struct job *job = calloc(1, sizeof *job);
@@ -120,6 +120,7 @@ struct job *job_create(struct dispatcher *dispatcher, const struct plan *plan,
   job->outputs = outputs;
   job->plan = *plan;
   job->callbacks = *callbacks;
+  job->run_task.stream = stream;
   job->references = 1;
   pthread_mutex_init(&job->mutex, NULL);
   atomic_fetch_add(&dispatcher->jobs, 1);

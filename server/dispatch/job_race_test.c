@@ -185,7 +185,7 @@ static void *own_jobs(void *argument) {
   struct plan plan = make_plan(TENSOR_BYTES, TENSOR_BYTES, 1000);
   for (int round = 0; round < ROUNDS; round++) {
     uint8_t mark = (uint8_t)random_next(owner);
-    struct job *job = job_create(owner->dispatcher, &plan, &callbacks);
+    struct job *job = job_create(owner->dispatcher, &plan, owner, &callbacks);
     if (run_to_the_end(owner, job, mark)) {
       const uint8_t *output = job_tensor_data(job, 2);
       struct job_outputs *outputs = job_outputs_hold(job);

@@ -30,7 +30,7 @@ static void on_finished(void *context, bool ok) {
 
 static void create(struct owner *owner, struct dispatcher *dispatcher, const struct plan *plan) {
   struct job_callbacks callbacks = {.reserved = on_reserved, .finished = on_finished, .context = owner};
-  *owner = (struct owner){.job = job_create(dispatcher, plan, &callbacks)};
+  *owner = (struct owner){.job = job_create(dispatcher, plan, NULL, &callbacks)};
   assert_non_null(owner->job);
 }
 
@@ -365,7 +365,7 @@ static void job_may_be_destroyed_in_the_answer_to_its_cancellation(void **state)
   struct owner holder, owner = {0};
   struct job_callbacks callbacks = {.reserved = on_reserved_destroy, .context = &owner};
   take_everything(&holder, dispatcher);
-  owner.job = job_create(dispatcher, &plan, &callbacks);
+  owner.job = job_create(dispatcher, &plan, NULL, &callbacks);
   assert_int_equal(job_reserve(owner.job), JOB_WAITING);
   job_cancel(owner.job);
   check_calls(&owner, 1, 0);
@@ -388,7 +388,7 @@ static void job_cancelled_after_the_grant_and_before_the_answer_fails(void **sta
   struct owner holder, owners[2] = {{0}};
   take_everything(&holder, dispatcher);
   struct job_callbacks callbacks = {.reserved = on_reserved_cancel_another, .context = owners};
-  owners[0].job = job_create(dispatcher, &plan, &callbacks);
+  owners[0].job = job_create(dispatcher, &plan, NULL, &callbacks);
   create(&owners[1], dispatcher, &plan);
   assert_int_equal(job_reserve(owners[0].job), JOB_WAITING);
   assert_int_equal(job_reserve(owners[1].job), JOB_WAITING);
@@ -490,7 +490,7 @@ static void waiting_jobs_run_one_after_the_other_from_their_callbacks(void **sta
   take_everything(&holder, dispatcher);
   for (size_t i = 0; i < COUNT; i++) {
     struct job_callbacks callbacks = {.reserved = on_reserved_run_to_the_end, .context = &owners[i]};
-    owners[i].job = job_create(dispatcher, &plan, &callbacks);
+    owners[i].job = job_create(dispatcher, &plan, NULL, &callbacks);
     assert_int_equal(job_reserve(owners[i].job), JOB_WAITING);
   }
   job_destroy(holder.job);

@@ -428,7 +428,7 @@ void execute_call_start(struct server_queue *home, grpc_call *grpc) {
     struct job_place *place = &call->places[i];
     place->call = call;
     place->answered.event = on_answered;
-    execute_job_init(&place->job, server_call_context(&call->base), call->base.identity,
+    execute_job_init(&place->job, server_call_context(&call->base), call->base.identity, call,
                      answer_from_anywhere);
   }
   // The notice of the end always succeeds and would make what is batched with it look so too.

@@ -35,8 +35,9 @@ static void on_reserved_or_finished(void *context, bool ok) {
 }
 
 void execute_job_init(struct execute_job *job, struct service_context *context, const char *identity,
-                      void (*answered)(struct execute_job *job, bool ok)) {
-  *job = (struct execute_job){.context = context, .identity = identity, .answered = answered};
+                      const void *stream, void (*answered)(struct execute_job *job, bool ok)) {
+  *job =
+      (struct execute_job){.context = context, .identity = identity, .stream = stream, .answered = answered};
 }
 
 static bool check_begin(const struct execute_begin *begin, struct status *status) {
@@ -62,7 +63,7 @@ static bool create_job(struct execute_job *job, const struct plan *plan, struct 
   }
   struct job_callbacks callbacks = {
       .reserved = on_reserved_or_finished, .finished = on_reserved_or_finished, .context = job};
-  job->job = job_create(job->context->dispatcher, plan, &callbacks);
+  job->job = job_create(job->context->dispatcher, plan, job->stream, &callbacks);
   if (job->job == NULL) {
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for a job");
   }
@@ -223,5 +224,5 @@ void execute_job_give_up(struct execute_job *job, bool waiting) {
   if (job->job != NULL) {
     job_destroy(job->job);
   }
-  execute_job_init(job, job->context, job->identity, job->answered);
+  execute_job_init(job, job->context, job->identity, job->stream, job->answered);
 }

@@ -15,6 +15,7 @@ struct execute_planning;
 struct execute_job {
   struct service_context *context; // borrowed
   const char *identity;            // borrowed
+  const void *stream;              // names the call: its jobs run in order
   // Answers JOB_WAITING, once, on any thread.
   void (*answered)(struct execute_job *job, bool ok);
 
@@ -30,7 +31,7 @@ struct execute_job {
 };
 
 void execute_job_init(struct execute_job *job, struct service_context *context, const char *identity,
-                      void (*answered)(struct execute_job *job, bool ok));
+                      const void *stream, void (*answered)(struct execute_job *job, bool ok));
 
 // Turns an ExecuteBegin into a planned job: reads it, holds its executor or plans its request. JOB_WAITING:
 // answered comes, then execute_job_finish_planning says how it went. The bytes aren't kept.
