@@ -4,6 +4,7 @@
 #include "proto/wire/error_details.h"
 #include "proto/wire/messages.h"
 #include "proto/wire/test_bytes.h"
+#include "server/npu/control/message.h"
 
 #include <assert.h>
 #include <string.h>
@@ -191,6 +192,46 @@ static void visit_codecs(const struct visit *visit) {
   hand_out_hex(visit, "codec", "00 02 05 00 68 65 6c 6c 6f");
 }
 
+static void add_frame(struct test_bytes *bytes, const struct control_message *message) {
+  uint8_t frame[CONTROL_FRAME_BYTES_MAX];
+  bytes_raw(bytes, frame, control_write(message, frame));
+}
+
+// The first byte says after how many bytes the pipe pauses.
+static void visit_control_messages(const struct visit *visit) {
+  static struct control_message message;
+  struct test_bytes from_server = {0}, from_worker = {0};
+  bytes_hex(&from_server, "07");
+  message = (struct control_message){.kind = CONTROL_START, .start = {CONTROL_VERSION, 1 << 20}};
+  add_frame(&from_server, &message);
+  message = (struct control_message){.kind = CONTROL_RUN, .run = {.id = 3}};
+  fill_request(&message.run.request);
+  message.run.storages[1] = (struct control_storage){true, 64, 800};
+  add_frame(&from_server, &message);
+  message.kind = CONTROL_STOP;
+  add_frame(&from_server, &message);
+  visit->visit(visit->context, "control_message", from_server.data, from_server.size);
+  bytes_free(&from_server);
+
+  bytes_hex(&from_worker, "ff");
+  message = (struct control_message){.kind = CONTROL_READY,
+                                     .ready = {.product = NPU_PRODUCT_EMULATED,
+                                               .soc_name = "AclnnEmulated",
+                                               .cann_version = "8.1.0",
+                                               .memory_bytes = 1 << 30,
+                                               .operators = 3}};
+  add_frame(&from_worker, &message);
+  message = (struct control_message){.kind = CONTROL_FINISHED, .finished = {.id = 3, .device_fault = true}};
+  (void)status_fail(&message.finished.status, REASON_DEVICE_LOST, "self", "507015");
+  status_add_metadata(&message.finished.status, "device", "%d", 0);
+  add_frame(&from_worker, &message);
+  message = (struct control_message){.kind = CONTROL_PONG, .pong = {1}};
+  add_frame(&from_worker, &message);
+  visit->visit(visit->context, "control_message", from_worker.data, from_worker.size);
+  bytes_free(&from_worker);
+  hand_out_hex(visit, "control_message", "00 ff ff ff ff 01 00 00 00");
+}
+
 void fuzz_seeds_visit(fuzz_seed_visitor *visitor, void *context) {
   struct visit visit = {visitor, context};
   visit_requests(&visit);
@@ -199,4 +240,5 @@ void fuzz_seeds_visit(fuzz_seed_visitor *visitor, void *context) {
   visit_lists(&visit);
   visit_error_details(&visit);
   visit_codecs(&visit);
+  visit_control_messages(&visit);
 }
