@@ -22,6 +22,8 @@ enum npu_product {
   NPU_PRODUCT_COUNT
 };
 
+#define NPU_PRODUCT_BIT(name) (UINT32_C(1) << NPU_PRODUCT_##name)
+
 // "A2", "A3", "950", "emulated", "unknown".
 const char *npu_product_name(enum npu_product product);
 
@@ -35,10 +37,42 @@ union npu_argument {
   const char *text;
 };
 
+// Bytes of a storage as a case holds them.
+struct npu_case_storage {
+  const void *data;
+  size_t bytes;
+};
+
+// A small job with a known answer, with which a device is tried out.
+struct npu_case {
+  const char *name;           // what it shows
+  bool probe;                 // small enough to be run at each start
+  uint32_t unjudged_products; // bit 1 << enum npu_product: CANN's answer differs there by design
+  // By parameter position, outputs described too. Storages are the data of inputs and the expected ones of
+  // outputs; shape_only parameters and those that aren't tensors have none.
+  struct argument_value values[OPERATOR_PARAMETERS_MAX];
+  struct npu_case_storage storages[OPERATOR_PARAMETERS_MAX];
+};
+
+// For tables of cases: a contiguous tensor by type, rank and dims, and the bytes of an array.
+#define NPU_CASE_TENSOR(type, rank_, ...)                                                                    \
+  {                                                                                                          \
+    .kind = PARAMETER_KIND_TENSOR, .tensor = {                                                               \
+      .data_type = DATA_TYPE_##type,                                                                         \
+      .rank = (rank_),                                                                                       \
+      .shape = {__VA_ARGS__}                                                                                 \
+    }                                                                                                        \
+  }
+#define NPU_CASE_STORAGE(array)                                                                              \
+  { .data = (array), .bytes = sizeof(array) }
+
 struct npu_binding {
   const char *workspace_symbol; // phase 1, such as "aclnnAdaptiveMaxPool2dBackwardGetWorkspaceSize"
   const char *run_symbol;       // phase 2; its arguments are the same for all operators
   uint32_t products;            // bit 1 << enum npu_product for each on which CANN has the operator
+  bool named_axes;              // CANN documents NCL and NCHW only: that is what ND is called there, by rank
+  const struct npu_case *cases;
+  size_t case_count;
 
   // Calls phase 1 through its symbol, which has a type of its own for every operator. arguments are by
   // parameter position. Returns CANN's status.

@@ -1,4 +1,5 @@
 #include "kernels/adaptive_max_pool2d/adaptive_max_pool2d.h"
+#include "kernels/adaptive_max_pool2d/npu.h"
 #include "kernels/adaptive_max_pool2d/plan.h"
 
 static const struct operator_parameter parameters[FORWARD_PARAMETERS] = {
@@ -157,4 +158,5 @@ const struct operator_definition adaptive_max_pool2d = {
     .plan = plan_on_cpu,
     .check_inputs = check_inputs,
     .run = forward_run,
+    .npu = &forward_npu_binding,
 };

@@ -1,4 +1,5 @@
 #include "kernels/adaptive_max_pool2d_backward/adaptive_max_pool2d_backward.h"
+#include "kernels/adaptive_max_pool2d_backward/npu.h"
 #include "kernels/adaptive_max_pool2d_backward/plan.h"
 #include "kernels/operator_run.h"
 
@@ -137,4 +138,5 @@ const struct operator_definition adaptive_max_pool2d_backward = {
     .plan = plan_on_cpu,
     .check_inputs = backward_check_inputs,
     .run = backward_run,
+    .npu = &backward_npu_binding,
 };
