@@ -30,6 +30,7 @@ enum backend_failure {
 struct backend_run_task {
   struct operator_run run;           // plan, storages, workspace, cancelled; parallel is the backend's to set
   bool may_move;                     // another backend can run it: it need not wait for a device to come back
+  int32_t attempt;                   // 1 for a job's first run, one more for each that lost its device
   const void *stream;                // tasks of one stream, if not NULL, are run in the order of their calls
   const struct arena_block *inputs;  // where the storages of inputs (and the host workspace) lie
   const struct arena_block *outputs; // where the storages of outputs lie
@@ -69,6 +70,10 @@ struct backend {
 
   // May be NULL: there are no devices to tell of. Fills at most devices_max and returns how many. Any thread.
   size_t (*describe_devices)(struct backend *backend, struct backend_device *devices, size_t devices_max);
+
+  // May be NULL: always all of `numerics`. Those that its devices give now, at least for some plans. Any
+  // thread.
+  uint32_t (*current_numerics)(struct backend *backend);
 
   // May be NULL. A device gave a result that is wrong: it gets no more jobs. Any thread.
   void (*quarantine)(struct backend *backend, int32_t device, const char *why);
