@@ -111,7 +111,8 @@ MUST_CHECK bool plan_create(const struct operator_request *request, struct plan 
 // The descriptor of tensor number `index` of the request.
 const struct tensor_desc *plan_tensor_desc(const struct plan *plan, size_t index);
 
-// The plan as a request that plans to the same again: normalised descriptors, outputs as inferred.
+// The plan as a request that plans to the same again: normalised descriptors, outputs as inferred. The
+// request names the target that was chosen: `automatic` isn't in it.
 void plan_to_request(const struct plan *plan, struct operator_request *request);
 
 #endif

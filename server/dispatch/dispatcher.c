@@ -1,6 +1,7 @@
 #include "server/dispatch/dispatcher.h"
 
 #include "server/dispatch/dispatcher_internal.h"
+#include "server/dispatch/verification.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,6 +14,10 @@ bool dispatcher_create(const struct dispatcher_options *options, struct dispatch
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for the dispatcher");
   }
   created->options = *options;
+  if (!verification_create(options, &created->verification, status)) {
+    free(created);
+    return false;
+  }
   *dispatcher = created;
   return true;
 }
@@ -28,6 +33,7 @@ void dispatcher_destroy(struct dispatcher *dispatcher) {
   }
   arena_destroy(dispatcher->options.arena);
   budget_destroy(dispatcher->options.budget);
+  verification_destroy(dispatcher->verification);
   free(dispatcher);
 }
 
@@ -52,6 +58,10 @@ const struct backend *dispatcher_backend(const struct dispatcher *dispatcher, en
   return dispatcher_find_backend(dispatcher, target);
 }
 
+void dispatcher_get_verification(struct dispatcher *dispatcher, struct verification_counts *counts) {
+  verification_get_counts(dispatcher->verification, counts);
+}
+
 bool dispatcher_check_job_bytes(const struct dispatcher *dispatcher, const struct plan *plan,
                                 struct status *status) {
   uint64_t bytes = plan_job_bytes(plan), limit = budget_limit(dispatcher->options.budget);
@@ -67,9 +77,8 @@ bool dispatcher_check_job_bytes(const struct dispatcher *dispatcher, const struc
   return false;
 }
 
-// What a backend gives to somebody who asks for these numerics: the weakest that keeps the promise. DEVICE
-// promises least, EXACT most, and the enum is in that order. UNSPECIFIED: it can't.
-static enum numerics numerics_given(const struct backend *backend, enum numerics asked) {
+// DEVICE promises least, EXACT most, and the enum is in that order.
+enum numerics backend_numerics_given(const struct backend *backend, enum numerics asked) {
   _Static_assert(NUMERICS_DEVICE < NUMERICS_DETERMINISTIC && NUMERICS_DETERMINISTIC < NUMERICS_EXACT,
                  "from the weakest promise to the strongest");
   for (enum numerics given = asked; given <= NUMERICS_EXACT; given++) {
@@ -91,7 +100,7 @@ static bool check_served(const struct backend *backend, enum target target, cons
     return status_fail(status, REASON_TARGET_UNAVAILABLE, NULL, "%s does not run on target %s",
                        plan->definition->name, target_name(target));
   }
-  if (numerics_given(backend, plan->numerics) == NUMERICS_UNSPECIFIED) {
+  if (backend_numerics_given(backend, plan->numerics) == NUMERICS_UNSPECIFIED) {
     return status_fail(status, REASON_TARGET_UNAVAILABLE, NULL, "target %s does not give numerics %s",
                        target_name(target), numerics_name(plan->numerics));
   }
@@ -128,7 +137,7 @@ static void plan_on_chosen(struct dispatch_plan_task *task) {
     return;
   }
   plan->target = backend->target;
-  plan->numerics = numerics_given(backend, plan->numerics);
+  plan->numerics = backend_numerics_given(backend, plan->numerics);
   task->_backend_task = (struct backend_plan_task){.plan = plan, .done = on_planned};
   if (backend->plan != NULL) {
     backend->plan(backend, &task->_backend_task);
@@ -142,7 +151,7 @@ static void on_planned(struct backend_plan_task *backend_task, bool ok) {
       (struct dispatch_plan_task *)((char *)backend_task -
                                     offsetof(struct dispatch_plan_task, _backend_task));
   struct plan *plan = task->plan;
-  if (!ok && task->_automatic && plan->target == TARGET_NPU) {
+  if (!ok && task->_undecided && plan->target == TARGET_NPU) {
     // Devices refuse what the CPU takes: shapes that their kernels can't do, or they are all down.
     plan->target = TARGET_CPU;
     plan->numerics = task->_numerics;
@@ -160,7 +169,7 @@ static void on_planned(struct backend_plan_task *backend_task, bool ok) {
 
 void dispatcher_plan(struct dispatcher *dispatcher, struct dispatch_plan_task *task) {
   task->_dispatcher = dispatcher;
-  task->_automatic = task->plan->target == TARGET_AUTO;
+  task->_undecided = task->plan->target == TARGET_AUTO;
   task->_numerics = task->plan->numerics;
   task->_workspace_bytes = task->plan->workspace_bytes;
   plan_on_chosen(task);

@@ -43,6 +43,14 @@ struct arena *dispatcher_arena(struct dispatcher *dispatcher);
 // NULL if there is none for the target.
 const struct backend *dispatcher_backend(const struct dispatcher *dispatcher, enum target target);
 
+// What verification has found so far.
+struct verification_counts {
+  uint64_t agreed;
+  uint64_t unjudged; // device and CPU differ by design there
+  uint64_t differed; // the device was quarantined for it
+};
+void dispatcher_get_verification(struct dispatcher *dispatcher, struct verification_counts *counts);
+
 // Phase 1's second half: chooses the target (AUTO: the rule stands here and nowhere else), asks the backend
 // for its workspace and refuses what can never run: TARGET_UNAVAILABLE, JOB_TOO_LARGE (metadata job_bytes,
 // limit_bytes). *plan is changed in place and stays the caller's. done is called exactly once, perhaps before
@@ -54,13 +62,15 @@ struct dispatch_plan_task {
   // private
   struct dispatcher *_dispatcher;
   struct backend_plan_task _backend_task;
-  bool _automatic; // the target is ours to choose: another may follow
+  bool _undecided; // the target is ours to choose now: another may follow
   enum numerics _numerics;
   uint64_t _workspace_bytes;
 };
 void dispatcher_plan(struct dispatcher *dispatcher, struct dispatch_plan_task *task);
 
-// Host bytes that a job of this plan reserves: transferred inputs, outputs and host workspace, each aligned.
+// Host bytes that a job of this plan reserves: transferred inputs, outputs and what the CPU, if it may come
+// to run the job, needs as workspace; each aligned. A job that is verified reserves more, but none is refused
+// for it.
 uint64_t plan_job_bytes(const struct plan *plan);
 
 enum job_progress { JOB_READY, JOB_WAITING, JOB_FAILED };
@@ -71,10 +81,14 @@ struct job_callbacks {
   void *context;
 };
 
-struct job_timing {
-  int64_t queue_ns, upload_ns, compute_ns;
-  int32_t attempts;
-  int64_t finished_ns; // steady: the end of the run
+// What became of a job.
+struct job_summary {
+  enum target target; // that really ran it, and with which numerics: it may have moved
+  enum numerics numerics;
+  int32_t attempts; // runs that were begun
+  int64_t queue_ns; // all that is neither upload nor compute: waits, lost attempts, verification
+  int64_t upload_ns, compute_ns;
+  int64_t ended_ns; // steady
 };
 
 // A job for a dispatched plan (copied). Jobs with the same stream, if it isn't NULL, run in the order in
@@ -88,14 +102,15 @@ enum job_progress job_reserve(struct job *job);
 
 // Once reserved: where tensor number `index` of the request lies. NULL for one that isn't transferred.
 uint8_t *job_tensor_data(struct job *job, size_t index);
-const struct plan *job_plan(const struct job *job);
+const struct plan *job_plan(const struct job *job); // as phase 1 made it
 
-// All inputs are in place: runs it. JOB_READY: it ended well already.
+// All inputs are in place: runs it, again and elsewhere if its device is lost. JOB_READY: it ended well
+// already.
 enum job_progress job_submit(struct job *job);
 
 // Why the job failed; valid after a failure.
 const struct status *job_status(const struct job *job);
-void job_get_timing(const struct job *job, struct job_timing *timing);
+void job_get_summary(const struct job *job, struct job_summary *summary); // after a good end
 
 // The memory of the outputs outlives the job while somebody holds it: each slice on its way to the client
 // does.

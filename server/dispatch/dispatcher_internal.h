@@ -1,4 +1,4 @@
-// What dispatcher.c and job.c share. For these two alone.
+// What the files of this folder share. For them alone.
 #ifndef ACLNN_SERVER_DISPATCH_DISPATCHER_INTERNAL_H
 #define ACLNN_SERVER_DISPATCH_DISPATCHER_INTERNAL_H
 
@@ -8,11 +8,16 @@
 
 struct dispatcher {
   struct dispatcher_options options;
-  atomic_size_t jobs; // alive
+  atomic_size_t jobs;                // alive
+  struct verification *verification; // NULL: no job is verified
 };
 
 // NULL if there is none for the target.
 struct backend *dispatcher_find_backend(const struct dispatcher *dispatcher, enum target target);
+
+// What a backend gives to somebody who asks for these numerics: the weakest that keeps the promise.
+// UNSPECIFIED: it can't.
+enum numerics backend_numerics_given(const struct backend *backend, enum numerics asked);
 
 // Fails with JOB_TOO_LARGE if the plan's job could never have its memory.
 MUST_CHECK bool dispatcher_check_job_bytes(const struct dispatcher *dispatcher, const struct plan *plan,

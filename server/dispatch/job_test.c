@@ -135,7 +135,7 @@ static void failure_told_later_gives_all_memory_back(void **state) {
   finish(dispatcher);
 }
 
-static void timing_tells_the_phases_apart(void **state) {
+static void summary_tells_the_phases_apart(void **state) {
   (void)state;
   struct fake_backend *fake;
   struct dispatcher *dispatcher = make_cpu_dispatcher(&fake);
@@ -148,13 +148,13 @@ static void timing_tells_the_phases_apart(void **state) {
   job_destroy(holder.job);
   atomic_fetch_add(&fake_clock_ns, 300); // upload
   assert_int_equal(job_submit(owner.job), JOB_READY);
-  struct job_timing timing;
-  job_get_timing(owner.job, &timing);
-  assert_int_equal(timing.queue_ns, 5);
-  assert_int_equal(timing.upload_ns, 300);
-  assert_int_equal(timing.compute_ns, 10);
-  assert_int_equal(timing.attempts, 1);
-  assert_int_equal(timing.finished_ns, 100 + 5 + 300 + 10);
+  struct job_summary summary;
+  job_get_summary(owner.job, &summary);
+  assert_int_equal(summary.queue_ns, 5);
+  assert_int_equal(summary.upload_ns, 300);
+  assert_int_equal(summary.compute_ns, 10);
+  assert_int_equal(summary.attempts, 1);
+  assert_int_equal(summary.ended_ns, 100 + 5 + 300 + 10);
   job_destroy(owner.job);
   finish(dispatcher);
 }
@@ -507,7 +507,7 @@ int main(void) {
       cmocka_unit_test(job_goes_from_plan_to_outputs),
       cmocka_unit_test(end_before_submit_returns_is_told_by_it),
       cmocka_unit_test(failure_told_later_gives_all_memory_back),
-      cmocka_unit_test(timing_tells_the_phases_apart),
+      cmocka_unit_test(summary_tells_the_phases_apart),
       cmocka_unit_test(job_without_bytes_needs_no_memory),
       cmocka_unit_test(outputs_stay_while_they_are_held),
       cmocka_unit_test(job_waits_for_memory),

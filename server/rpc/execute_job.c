@@ -124,6 +124,9 @@ static enum job_progress plan_request(struct execute_job *job, const struct oper
     }
     return JOB_FAILED;
   }
+  if (planning->is_foreign) {
+    planning->plan.automatic = planning->foreign.automatic;
+  }
   planning->task = (struct dispatch_plan_task){.plan = &planning->plan, .done = on_planned};
   atomic_init(&planning->race, PLANNING_CALLED);
   dispatcher_plan(job->context->dispatcher, &planning->task);

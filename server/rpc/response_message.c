@@ -115,16 +115,15 @@ static bool add_outputs(struct builder *builder, struct execute_job *job) {
 
 static bool add_done(struct builder *builder, const struct execute_job *job, int64_t now_ns,
                      struct status *status) {
-  const struct plan *plan = job_plan(job->job);
-  struct job_timing timing;
-  job_get_timing(job->job, &timing);
-  struct execute_done done = {.target = plan->target,
-                              .numerics = plan->numerics,
-                              .attempts = timing.attempts,
-                              .queue_ns = timing.queue_ns,
-                              .upload_ns = timing.upload_ns,
-                              .compute_ns = timing.compute_ns,
-                              .download_ns = now_ns - timing.finished_ns};
+  struct job_summary summary;
+  job_get_summary(job->job, &summary);
+  struct execute_done done = {.target = summary.target,
+                              .numerics = summary.numerics,
+                              .attempts = summary.attempts,
+                              .queue_ns = summary.queue_ns,
+                              .upload_ns = summary.upload_ns,
+                              .compute_ns = summary.compute_ns,
+                              .download_ns = now_ns - summary.ended_ns};
   struct wire_buffer part = {0};
   if (!wire_write_execute_done(&done, &part, status)) {
     return false;

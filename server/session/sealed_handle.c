@@ -11,13 +11,14 @@
 
 // To be raised with every change of what is sealed: an older replica then answers EXECUTOR_EXPIRED, and its
 // client plans anew.
-static const uint8_t format_version = 1;
+static const uint8_t format_version = 2;
 
 _Static_assert(SESSION_KEY_BYTES == crypto_aead_xchacha20poly1305_ietf_KEYBYTES, "the key is the cipher's");
 _Static_assert(sizeof(struct handle_key) == HANDLE_REPLICA_BYTES + sizeof(uint64_t),
                "hashed without padding");
 
 #define FLAG_REPEATABLE 1u
+#define FLAG_AUTOMATIC 2u
 
 // A place in the content on its way out or in. failed: there was no room, or nothing left to read.
 struct cursor {
@@ -72,7 +73,7 @@ static uint64_t take_integer(struct cursor *cursor) {
 static void put_content(struct cursor *cursor, const struct handle_content *content) {
   put_bytes(cursor, content->key.replica, HANDLE_REPLICA_BYTES);
   put_integer(cursor, content->key.id);
-  put_integer(cursor, content->repeatable ? FLAG_REPEATABLE : 0);
+  put_integer(cursor, (content->repeatable ? FLAG_REPEATABLE : 0) | (content->automatic ? FLAG_AUTOMATIC : 0));
   put_integer(cursor, content->target);
   put_integer(cursor, content->workspace_bytes);
   put_integer(cursor, (uint64_t)content->ttl_ms);
@@ -88,7 +89,9 @@ static void put_content(struct cursor *cursor, const struct handle_content *cont
 static bool take_content(struct cursor *cursor, struct handle_content *content) {
   take_bytes(cursor, content->key.replica, HANDLE_REPLICA_BYTES);
   content->key.id = take_integer(cursor);
-  content->repeatable = take_integer(cursor) == FLAG_REPEATABLE;
+  uint64_t flags = take_integer(cursor);
+  content->repeatable = (flags & FLAG_REPEATABLE) != 0;
+  content->automatic = (flags & FLAG_AUTOMATIC) != 0;
   content->target = (enum target)take_integer(cursor);
   content->workspace_bytes = take_integer(cursor);
   content->ttl_ms = (int64_t)take_integer(cursor);

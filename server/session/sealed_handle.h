@@ -22,6 +22,7 @@ struct handle_content {
   struct handle_key key;
   bool repeatable;
   enum target target;
+  bool automatic; // the request left the target to the server: a job may move
   uint64_t workspace_bytes;
   int64_t ttl_ms;
   int64_t expires_unix_ms;

@@ -249,6 +249,7 @@ static void describe(const struct session_table *table, const struct plan *plan,
                      int64_t ttl_ms, const char *identity, struct handle_content *content) {
   memcpy(content->key.replica, table->replica, sizeof table->replica);
   content->target = plan->target;
+  content->automatic = plan->automatic;
   content->workspace_bytes = plan->workspace_bytes;
   content->ttl_ms = ttl_ms;
   content->expires_unix_ms = add_saturated(moment->unix_ms, ttl_ms);
@@ -388,6 +389,7 @@ enum session_hold_outcome session_hold(struct session_table *table, const uint8_
     memcpy(foreign->request, content.request, content.request_bytes);
     foreign->request_bytes = content.request_bytes;
     foreign->target = content.target;
+    foreign->automatic = content.automatic;
   }
   return outcome;
 }

@@ -68,6 +68,7 @@ struct session_foreign {
   uint8_t request[SESSION_HANDLE_BYTES_MAX];
   size_t request_bytes;
   enum target target; // chosen in phase 1: the new plan must be for the same
+  bool automatic;     // chosen by the server: the new plan's `automatic`, its jobs may move
 };
 MUST_CHECK enum session_hold_outcome session_hold(struct session_table *table, const uint8_t *handle,
                                                   size_t handle_bytes, const char *identity,
