@@ -73,7 +73,8 @@ static uint64_t take_integer(struct cursor *cursor) {
 static void put_content(struct cursor *cursor, const struct handle_content *content) {
   put_bytes(cursor, content->key.replica, HANDLE_REPLICA_BYTES);
   put_integer(cursor, content->key.id);
-  put_integer(cursor, (content->repeatable ? FLAG_REPEATABLE : 0) | (content->automatic ? FLAG_AUTOMATIC : 0));
+  put_integer(cursor,
+              (content->repeatable ? FLAG_REPEATABLE : 0) | (content->automatic ? FLAG_AUTOMATIC : 0));
   put_integer(cursor, content->target);
   put_integer(cursor, content->workspace_bytes);
   put_integer(cursor, (uint64_t)content->ttl_ms);

@@ -17,6 +17,7 @@ static struct handle_content make_content(size_t request_bytes) {
       .key = {.replica = {9, 8, 7, 6}, .id = 0x0123456789abcdef},
       .repeatable = true,
       .target = TARGET_NPU,
+      .automatic = true,
       .workspace_bytes = UINT64_MAX,
       .ttl_ms = 60000,
       .expires_unix_ms = 1700000000000,
@@ -47,6 +48,8 @@ static void content_comes_back_as_it_was(void **state) {
   const size_t sizes[] = {0, 1, 300, 7000};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     struct handle_content content = make_content(sizes[i]), opened;
+    content.repeatable = i % 2 == 0;
+    content.automatic = i / 2 == 0;
     uint8_t handle[SESSION_HANDLE_BYTES_MAX];
     size_t bytes;
     struct status status;
@@ -54,7 +57,8 @@ static void content_comes_back_as_it_was(void **state) {
     assert_true(bytes <= sizeof handle);
     assert_true(handle_open(key, handle, bytes, &opened, &status));
     assert_memory_equal(&opened.key, &content.key, sizeof content.key);
-    assert_int_equal(opened.repeatable, true);
+    assert_int_equal(opened.repeatable, content.repeatable);
+    assert_int_equal(opened.automatic, content.automatic);
     assert_int_equal(opened.target, TARGET_NPU);
     assert_true(opened.workspace_bytes == UINT64_MAX);
     assert_int_equal(opened.ttl_ms, 60000);

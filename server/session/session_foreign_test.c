@@ -37,6 +37,31 @@ static void foreign_one_shot_is_adopted_and_used_once(void **state) {
   session_table_destroy(origin);
 }
 
+static void foreign_handle_tells_whether_its_job_may_move(void **state) {
+  (void)state;
+  struct session_table *origin = make_first_table(10), *table = make_table(10, 1);
+  for (int automatic = 0; automatic < 2; automatic++) {
+    struct plan plan = make_plan();
+    plan.target = TARGET_NPU;
+    plan.automatic = automatic;
+    struct session_grant grant;
+    struct session_foreign foreign = {.automatic = !automatic};
+    struct executor *executor;
+    struct status status;
+    assert_true(session_insert(origin, &plan, false, 1000, "me", request, REQUEST_BYTES, &grant, &status));
+    assert_int_equal(
+        session_hold(table, grant.handle, grant.handle_bytes, "me", &executor, &foreign, &status),
+        SESSION_FOREIGN);
+    assert_int_equal(foreign.target, TARGET_NPU);
+    assert_int_equal(foreign.automatic, automatic);
+    assert_true(session_adopt(table, grant.handle, grant.handle_bytes, "me", &plan, &executor, &status));
+    assert_int_equal(executor_plan(executor)->automatic, automatic);
+    session_release(table, executor);
+  }
+  session_table_destroy(table);
+  session_table_destroy(origin);
+}
+
 static void foreign_repeatable_is_adopted_and_remembered(void **state) {
   (void)state;
   struct session_table *origin = make_first_table(10), *table = make_table(10, 1);
@@ -186,6 +211,7 @@ static void handle_of_an_earlier_life_is_foreign(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(foreign_one_shot_is_adopted_and_used_once),
+      cmocka_unit_test(foreign_handle_tells_whether_its_job_may_move),
       cmocka_unit_test(foreign_repeatable_is_adopted_and_remembered),
       cmocka_unit_test(foreign_handle_destroyed_here_is_not_adopted),
       cmocka_unit_test(held_foreign_one_shot_outlives_its_expiry),
