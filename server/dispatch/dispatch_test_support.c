@@ -43,7 +43,7 @@ void fake_answer_plan(struct fake_backend *fake, bool ok) {
 }
 
 // Takes 10 ns.
-static void answer_run(struct backend_run_task *task, bool ok) {
+static void answer_run(struct fake_backend *fake, struct backend_run_task *task, bool ok) {
   task->finished_ns = task->started_ns + 10;
   if (ok) {
     const struct plan *plan = task->run.plan;
@@ -54,6 +54,7 @@ static void answer_run(struct backend_run_task *task, bool ok) {
       }
     }
   } else {
+    task->failure = fake->failure;
     status_fail(&task->status, REASON_DEVICE_LOST, NULL, "the device was lost");
   }
   task->done(task, ok);
@@ -62,11 +63,12 @@ static void answer_run(struct backend_run_task *task, bool ok) {
 static void fake_run(struct backend *backend, struct backend_run_task *task) {
   struct fake_backend *fake = (struct fake_backend *)backend;
   fake->runs++;
+  assert_int_equal(task->run.plan->target, backend->target);
   task->started_ns = read_fake_clock(NULL);
   if (fake->run_behaviour == FAKE_KEEPS) {
     fake->kept_run = task;
   } else {
-    answer_run(task, fake->run_behaviour == FAKE_SUCCEEDS);
+    answer_run(fake, task, fake->run_behaviour == FAKE_SUCCEEDS);
   }
 }
 
@@ -74,7 +76,11 @@ void fake_answer_run(struct fake_backend *fake, bool ok) {
   struct backend_run_task *task = fake->kept_run;
   assert_non_null(task);
   fake->kept_run = NULL;
-  answer_run(task, ok);
+  answer_run(fake, task, ok);
+}
+
+static void fake_cancelled(struct backend *backend) {
+  ((struct fake_backend *)backend)->cancellations++;
 }
 
 static void fake_destroy(struct backend *backend) {
@@ -89,8 +95,12 @@ static void fake_destroy(struct backend *backend) {
 
 struct fake_backend *fake_backend_create(enum target target, uint32_t numerics) {
   struct fake_backend *fake = calloc(1, sizeof *fake);
-  fake->backend = (struct backend){
-      .target = target, .numerics = numerics, .plan = fake_plan, .run = fake_run, .destroy = fake_destroy};
+  fake->backend = (struct backend){.target = target,
+                                   .numerics = numerics,
+                                   .plan = fake_plan,
+                                   .run = fake_run,
+                                   .cancelled = fake_cancelled,
+                                   .destroy = fake_destroy};
   return fake;
 }
 
@@ -114,6 +124,13 @@ struct dispatcher *make_dispatcher_over(uint64_t arena_bytes, size_t queue_max, 
 struct dispatcher *make_cpu_dispatcher(struct fake_backend **fake) {
   *fake = fake_backend_create(TARGET_CPU, 1u << NUMERICS_EXACT);
   struct backend *backends[] = {&(*fake)->backend, NULL};
+  return make_dispatcher_over(8 * LIMIT_BYTES, QUEUE_MAX, backends);
+}
+
+struct dispatcher *make_npu_dispatcher(struct fake_backend **cpu, struct fake_backend **npu) {
+  *cpu = fake_backend_create(TARGET_CPU, 1u << NUMERICS_EXACT);
+  *npu = fake_backend_create(TARGET_NPU, 1u << NUMERICS_DEVICE | 1u << NUMERICS_DETERMINISTIC);
+  struct backend *backends[] = {&(*cpu)->backend, &(*npu)->backend, NULL};
   return make_dispatcher_over(8 * LIMIT_BYTES, QUEUE_MAX, backends);
 }
 

@@ -14,18 +14,20 @@
 // What a fake backend does when it is called.
 enum fake_behaviour {
   FAKE_SUCCEEDS, // before the call returns
-  FAKE_FAILS,    // before the call returns, with DEVICE_LOST
+  FAKE_FAILS,    // before the call returns, with DEVICE_LOST and, of a run, `failure`
   FAKE_KEEPS,    // answers when the test calls fake_answer_plan or fake_answer_run
 };
 
 struct fake_backend {
   struct backend backend;
   enum fake_behaviour plan_behaviour, run_behaviour;
+  enum backend_failure failure;  // of runs that fail
   uint64_t plan_workspace_bytes; // what its plan says
   struct backend_plan_task *kept_plan;
   struct backend_run_task *kept_run;
   int plans, runs;
-  bool *destroyed; // set when it is
+  int cancellations; // calls of cancelled
+  bool *destroyed;   // set when it is
 };
 
 // A backend for the target that succeeds, with a plan function; the dispatcher frees it.
@@ -39,6 +41,8 @@ int64_t read_fake_clock(void *context);
 
 // backends end with NULL. Budget: LIMIT_BYTES; address space: arena_bytes.
 struct dispatcher *make_dispatcher_over(uint64_t arena_bytes, size_t queue_max, struct backend **backends);
+// With a budget of LIMIT_BYTES and room enough, a CPU and an NPU.
+struct dispatcher *make_npu_dispatcher(struct fake_backend **cpu, struct fake_backend **npu);
 // With a budget of LIMIT_BYTES and room enough, and one CPU backend that is written to *fake.
 struct dispatcher *make_cpu_dispatcher(struct fake_backend **fake);
 

@@ -85,7 +85,7 @@ static bool prepare_next(struct job *job) {
 
 // The job may be gone when this returns.
 static void begin(struct job *job) {
-  job->attempts++;
+  job->run_task.attempt = ++job->attempts;
   job->run_task.failure = BACKEND_FAILURE_JOB;
   job->backend->run(job->backend, &job->run_task);
 }

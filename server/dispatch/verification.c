@@ -216,6 +216,7 @@ void verification_begin(struct job *job) {
   struct backend_run_task *task = &job->reference_task;
   task->run.plan = job->cpu_plan;
   task->run.cancelled = &job->cancelled;
+  task->attempt = 1;
   task->inputs = &job->inputs;
   task->outputs = &job->reference;
   task->done = on_reference_done;
