@@ -104,21 +104,34 @@ struct fake_backend *fake_backend_create(enum target target, uint32_t numerics) 
   return fake;
 }
 
-struct dispatcher *make_dispatcher_over(uint64_t arena_bytes, size_t queue_max, struct backend **backends) {
+static struct dispatcher *make_dispatcher(struct dispatcher_options *options, uint64_t arena_bytes,
+                                          size_t queue_max, struct backend **backends) {
   struct budget_options budget_options = {
       .limit_bytes = LIMIT_BYTES, .queue_max = queue_max, .queue_time_max_ns = QUEUE_TIME_NS};
-  struct dispatcher_options options = {.clock_ns = read_fake_clock};
   struct dispatcher *dispatcher;
   struct status status;
+  options->clock_ns = read_fake_clock;
   atomic_store(&fake_clock_ns, 100);
-  assert_true(budget_create(&budget_options, &options.budget, &status));
-  assert_true(arena_create(arena_bytes, &options.arena, &status));
-  while (backends[options.backend_count] != NULL) {
-    options.backends[options.backend_count] = backends[options.backend_count];
-    options.backend_count++;
+  assert_true(budget_create(&budget_options, &options->budget, &status));
+  assert_true(arena_create(arena_bytes, &options->arena, &status));
+  while (backends[options->backend_count] != NULL) {
+    options->backends[options->backend_count] = backends[options->backend_count];
+    options->backend_count++;
   }
-  assert_true(dispatcher_create(&options, &dispatcher, &status));
+  assert_true(dispatcher_create(options, &dispatcher, &status));
   return dispatcher;
+}
+
+struct dispatcher *make_dispatcher_over(uint64_t arena_bytes, size_t queue_max, struct backend **backends) {
+  struct dispatcher_options options = {0};
+  return make_dispatcher(&options, arena_bytes, queue_max, backends);
+}
+
+struct dispatcher *make_verifying_dispatcher(double fraction, const char *capsule_directory,
+                                             struct backend **backends) {
+  struct dispatcher_options options = {
+      .verify_fraction = fraction, .capsule_directory = capsule_directory, .server_version = "test"};
+  return make_dispatcher(&options, 8 * LIMIT_BYTES, QUEUE_MAX, backends);
 }
 
 struct dispatcher *make_cpu_dispatcher(struct fake_backend **fake) {

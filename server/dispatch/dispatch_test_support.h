@@ -41,6 +41,9 @@ int64_t read_fake_clock(void *context);
 
 // backends end with NULL. Budget: LIMIT_BYTES; address space: arena_bytes.
 struct dispatcher *make_dispatcher_over(uint64_t arena_bytes, size_t queue_max, struct backend **backends);
+// Likewise, with room enough and verification.
+struct dispatcher *make_verifying_dispatcher(double fraction, const char *capsule_directory,
+                                             struct backend **backends);
 // With a budget of LIMIT_BYTES and room enough, a CPU and an NPU.
 struct dispatcher *make_npu_dispatcher(struct fake_backend **cpu, struct fake_backend **npu);
 // With a budget of LIMIT_BYTES and room enough, and one CPU backend that is written to *fake.
