@@ -16,7 +16,7 @@ ALLOWED = {
     "server/session/": (_KERNELS, "server/observe/"),
     "server/dispatch/": (_KERNELS, "server/memory/", "server/observe/"),
     "server/cpu/": _BACKEND,
-    "server/npu/": _BACKEND,
+    "server/npu/": (*_BACKEND, "server/version.h"),
     "server/rpc/": (_KERNELS, "server/session/", "server/dispatch/", "server/memory/", "server/observe/", "proto/"),
     "server/observe/": (),
     # main and config put everything together.
