@@ -24,26 +24,31 @@ enum option_id {
   OPTION_LZ4,
 };
 
-// An option as the parser and the help see it. Those for `call` alone are marked.
+// Which commands take an option: bit 1 << enum command for each.
+#define FOR_ALL (~0u)
+#define FOR_CALL (1u << COMMAND_CALL)
+#define FOR_REPLAY (1u << COMMAND_REPLAY)
+
+// An option as the parser and the help see it.
 static const struct option_text {
   const char *name;
   enum option_id id;
   const char *value; // NULL: takes none
-  bool call_only;
+  unsigned commands;
   const char *help;
 } OPTIONS[] = {
-    {"in", OPTION_IN, "NAME=...", true, "an input: a .npy file, or a shape such as fp32[2,64,112,112]"},
-    {"out", OPTION_OUT, "NAME=...", true, "an output: the .npy file to write"},
-    {"attr", OPTION_ATTR, "NAME=VALUE", true, "an attribute: 7,7 for an array, 1, 0.5, true or a text"},
-    {"target", OPTION_TARGET, "cpu|npu|auto", true, "where to run (auto)"},
-    {"numerics", OPTION_NUMERICS, "device|deterministic|exact", true, "which bits are wanted (device)"},
-    {"lz4", OPTION_LZ4, NULL, true, "let the server compress outputs: for slow links"},
-    {"server", OPTION_SERVER, "ADDRESS", false,
+    {"in", OPTION_IN, "NAME=...", FOR_CALL, "an input: a .npy file, or a shape such as fp32[2,64,112,112]"},
+    {"out", OPTION_OUT, "NAME=...", FOR_CALL, "an output: the .npy file to write"},
+    {"attr", OPTION_ATTR, "NAME=VALUE", FOR_CALL, "an attribute: 7,7 for an array, 1, 0.5, true or a text"},
+    {"target", OPTION_TARGET, "cpu|npu|auto", FOR_CALL | FOR_REPLAY, "where to run (auto)"},
+    {"numerics", OPTION_NUMERICS, "device|deterministic|exact", FOR_CALL, "which bits are wanted (device)"},
+    {"lz4", OPTION_LZ4, NULL, FOR_CALL, "let the server compress outputs: for slow links"},
+    {"server", OPTION_SERVER, "ADDRESS", FOR_ALL,
      "HOST:PORT or unix:PATH ($ACLNN_SERVER_ADDRESS, else 127.0.0.1:50051)"},
-    {"timeout", OPTION_TIMEOUT, "SECONDS", false, "give up after this time (0: never)"},
-    {"retries", OPTION_RETRIES, "N", false, "try again so often if the server is busy or away (2)"},
-    {"json", OPTION_JSON, NULL, false, "print JSON"},
-    {"help", OPTION_HELP, NULL, false, "print this"},
+    {"timeout", OPTION_TIMEOUT, "SECONDS", FOR_ALL, "give up after this time (0: never)"},
+    {"retries", OPTION_RETRIES, "N", FOR_ALL, "try again so often if the server is busy or away (2)"},
+    {"json", OPTION_JSON, NULL, FOR_ALL, "print JSON"},
+    {"help", OPTION_HELP, NULL, FOR_ALL, "print this"},
 };
 #define OPTION_COUNT (sizeof OPTIONS / sizeof OPTIONS[0])
 
@@ -53,6 +58,7 @@ static const struct command_text {
   const char *help;
 } COMMANDS[COMMAND_COUNT] = {
     [COMMAND_CALL] = {"call", "OPERATOR", "run an operator on .npy files"},
+    [COMMAND_REPLAY] = {"replay", "FILE", "run the job of a capsule again and compare the result"},
     [COMMAND_LIST] = {"list", NULL, "list the operators that the server has"},
     [COMMAND_DESCRIBE] = {"describe", "OPERATOR", "show the parameters of an operator"},
     [COMMAND_INFO] = {"info", NULL, "show the server's version, limits and devices"},
@@ -298,7 +304,7 @@ static bool find_command(const char *name, struct arguments *arguments, struct f
 static void list_options(enum command command, struct option *table) {
   size_t count = 0;
   for (size_t i = 0; i < OPTION_COUNT; i++) {
-    if (command == COMMAND_CALL || !OPTIONS[i].call_only) {
+    if (OPTIONS[i].commands & 1u << command) {
       table[count++] = (struct option){.name = OPTIONS[i].name,
                                        .has_arg = OPTIONS[i].value == NULL ? no_argument : required_argument,
                                        .val = (int)OPTIONS[i].id};
@@ -340,7 +346,8 @@ static bool take_operand(int count, char **values, struct arguments *arguments, 
     return failure_set(failure, "'%s' is one argument too many", values[count - 1]);
   }
   if (arguments->operand == NULL && command->operand != NULL && command->operand[0] != '[') {
-    return failure_set(failure, "aclnn %s needs the name of an %s", command->name, command->operand);
+    const char *article = strchr("AEIOU", command->operand[0]) != NULL ? "an" : "a";
+    return failure_set(failure, "aclnn %s needs the name of %s %s", command->name, article, command->operand);
   }
   return true;
 }
@@ -389,6 +396,11 @@ static const char CALL_NOTES[] =
     "  aclnn call aclnnAdaptiveMaxPool2d --in self=x.npy --attr outputSize=7,7 \\\n"
     "      --out outputOut=y.npy --out indicesOut=i.npy\n";
 
+static const char REPLAY_NOTES[] =
+    "\nA capsule is the file that a server with --verify and --capsule-dir writes when a device's result\n"
+    "is wrong. The job runs with the recorded inputs and numerics. Exit codes: 0 its result is the\n"
+    "recorded one of the CPU, 1 it isn't or the call failed, 2 FILE is no capsule.\n";
+
 void arguments_print_help(const struct arguments *arguments, FILE *file) {
   if (!arguments->has_command) {
     print_program_help(file);
@@ -400,7 +412,7 @@ void arguments_print_help(const struct arguments *arguments, FILE *file) {
           command->help);
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     const struct option_text *option = &OPTIONS[i];
-    if (!option->call_only || arguments->command == COMMAND_CALL) {
+    if (option->commands & 1u << arguments->command) {
       char left[48];
       snprintf(left, sizeof left, "--%s%s%s", option->name, option->value == NULL ? "" : " ",
                option->value == NULL ? "" : option->value);
@@ -409,5 +421,7 @@ void arguments_print_help(const struct arguments *arguments, FILE *file) {
   }
   if (arguments->command == COMMAND_CALL) {
     fputs(CALL_NOTES, file);
+  } else if (arguments->command == COMMAND_REPLAY) {
+    fputs(REPLAY_NOTES, file);
   }
 }

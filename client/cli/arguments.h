@@ -13,7 +13,15 @@
 #define SERVER_ADDRESS_DEFAULT "127.0.0.1:50051"
 #define NAME_BYTES_MAX 95
 
-enum command { COMMAND_CALL, COMMAND_LIST, COMMAND_DESCRIBE, COMMAND_INFO, COMMAND_HEALTH, COMMAND_COUNT };
+enum command {
+  COMMAND_CALL,
+  COMMAND_REPLAY,
+  COMMAND_LIST,
+  COMMAND_DESCRIBE,
+  COMMAND_INFO,
+  COMMAND_HEALTH,
+  COMMAND_COUNT
+};
 
 // NAME=DTYPE[DIMS], NAME=[DTYPE:]FILE or, for outputs, NAME=[DTYPE[DIMS]:]FILE.
 struct tensor_argument {
@@ -34,7 +42,7 @@ struct arguments {
   bool help; // then only `command` and has_command count
   bool has_command;
   enum command command;
-  const char *operand; // operator or service; NULL: none given
+  const char *operand; // operator, file or service; NULL: none given
   const char *server;
   aclnn_target target;
   aclnn_numerics numerics;

@@ -86,11 +86,16 @@ static void operands_fit_their_commands(void **state) {
   assert_string_equal(arguments.operand, "aclnn.v1.OperatorService");
   assert_true(parse("describe aclnnMm", &arguments, &failure));
   assert_true(parse("list --json", &arguments, &failure));
+  assert_true(parse("replay --target cpu a.capsule --json", &arguments, &failure));
+  assert_int_equal(arguments.command, COMMAND_REPLAY);
+  assert_string_equal(arguments.operand, "a.capsule");
+  assert_int_equal(arguments.target, ACLNN_TARGET_CPU);
 }
 
 static void help_needs_nothing_else(void **state) {
   (void)state;
-  static const char *const lines[] = {"--help", "-h", "call --help", "describe -h", "info --help"};
+  static const char *const lines[] = {"--help",        "-h",          "call --help",
+                                      "replay --help", "describe -h", "info --help"};
   for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
     struct arguments arguments;
     struct failure failure;

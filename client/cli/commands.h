@@ -7,6 +7,7 @@
 enum exit_code { EXIT_CODE_OK = 0, EXIT_CODE_FAILED = 1, EXIT_CODE_USAGE = 2, EXIT_CODE_UNREACHABLE = 3 };
 
 enum exit_code command_call(const struct arguments *arguments);
+enum exit_code command_replay(const struct arguments *arguments);
 enum exit_code command_list(const struct arguments *arguments);
 enum exit_code command_describe(const struct arguments *arguments);
 enum exit_code command_info(const struct arguments *arguments);

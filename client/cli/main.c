@@ -8,6 +8,8 @@ static enum exit_code run(const struct arguments *arguments) {
   switch (arguments->command) {
   case COMMAND_CALL:
     return command_call(arguments);
+  case COMMAND_REPLAY:
+    return command_replay(arguments);
   case COMMAND_LIST:
     return command_list(arguments);
   case COMMAND_DESCRIBE:

@@ -239,7 +239,7 @@ def test_silent_server_ends_with_the_timeout(aclnn, tmp_path):
 
 def test_help_is_there_for_every_command(aclnn):
     assert "usage: aclnn COMMAND" in aclnn.ok("--help")
-    for command in ("call", "list", "describe", "info", "health"):
+    for command in ("call", "replay", "list", "describe", "info", "health"):
         text = aclnn.ok(command, "--help")
         assert text.startswith(f"usage: aclnn {command}") and "--server" in text
 
