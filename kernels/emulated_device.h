@@ -96,7 +96,8 @@ struct emulated_operator {
 
   // The device's own refusals in CANN's order with CANN's numbers: 0, or what emulated_refuse returned.
   int32_t (*check)(const struct emulated_call *call);
-  // Device memory that compute needs beyond what every kernel gets. Called after check, with no tensor empty.
+  // Device memory that compute needs beyond what every kernel gets; what no device has is refused. Called
+  // after check, with no tensor empty.
   uint64_t (*workspace_bytes)(const struct emulated_call *call);
   // Called with no tensor empty. The memory of outputs and workspace holds anything.
   void (*compute)(struct emulated_kernel *kernel);
@@ -120,6 +121,15 @@ int64_t emulated_tensor_elements(const struct emulated_tensor *tensor);
 
 // True if both have the same rank and dims.
 bool emulated_tensor_same_shape(const struct emulated_tensor *a, const struct emulated_tensor *b);
+
+// True if the view's elements lie in row-major order without holes.
+bool emulated_tensor_is_contiguous(const struct emulated_tensor *tensor);
+
+// count * size, or the largest number there is.
+static inline uint64_t emulated_byte_count(int64_t count, size_t size) {
+  uint64_t bytes;
+  return __builtin_mul_overflow((uint64_t)count, (uint64_t)size, &bytes) ? UINT64_MAX : bytes;
+}
 
 // The place of storage element number `element` of a tensor argument, or NULL and a fault.
 static inline unsigned char *emulated_place(struct emulated_kernel *kernel, size_t argument,

@@ -106,7 +106,7 @@ static int32_t check(const struct emulated_call *call) {
 
 // The device's narrow indices, before they are widened.
 static uint64_t workspace_bytes(const struct emulated_call *call) {
-  return (uint64_t)emulated_tensor_elements(call->tensors[OUTPUT_OUT]) * sizeof(int32_t);
+  return emulated_byte_count(emulated_tensor_elements(call->tensors[OUTPUT_OUT]), sizeof(int32_t));
 }
 
 // Strides by meaning.

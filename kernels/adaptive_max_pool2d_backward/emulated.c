@@ -148,7 +148,7 @@ static int32_t check(const struct emulated_call *call) {
 // One plane of sums.
 static uint64_t workspace_bytes(const struct emulated_call *call) {
   struct planes input = planes_of(call->tensors[SELF]);
-  return (uint64_t)input.rows * (uint64_t)input.columns * sizeof(float);
+  return emulated_byte_count(input.rows * input.columns, sizeof(float));
 }
 
 static int64_t element_of(const struct planes *planes, int64_t batch, int64_t channel, int64_t row,
@@ -277,10 +277,7 @@ static void compute_plane(const struct run *run, int64_t batch, int64_t channel)
 // shape is wanted.
 static void read_strided_self(struct emulated_kernel *kernel) {
   struct planes self = planes_of(kernel->call->tensors[SELF]);
-  bool dense = self.column_stride == 1 && self.row_stride == self.columns &&
-               self.channel_stride == self.rows * self.columns &&
-               (self.batch == 1 || self.batch_stride == self.channels * self.channel_stride);
-  if (!dense) {
+  if (!emulated_tensor_is_contiguous(kernel->call->tensors[SELF])) {
     emulated_read(kernel, SELF,
                   element_of(&self, self.batch - 1, self.channels - 1, self.rows - 1, self.columns - 1));
   }

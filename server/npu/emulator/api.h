@@ -2,7 +2,7 @@
 //
 // Handles that these functions take and give are numbers (handles.h). Each may be called from any thread that
 // CANN allows it; what is wrong in a call is answered with CANN's number and a text for aclGetRecentErrMsg.
-// Before aclInit all but aclInit itself answer 100001.
+// Before aclInit those that need it answer 100001: all but aclrtGetVersion and aclGetRecentErrMsg.
 #ifndef ACLNN_SERVER_NPU_EMULATOR_API_H
 #define ACLNN_SERVER_NPU_EMULATOR_API_H
 

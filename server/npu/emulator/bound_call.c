@@ -93,7 +93,7 @@ void bound_call_release(struct bound_call *bound) {
 
 uint64_t bound_call_storage_bytes(const struct bound_call *bound, size_t argument) {
   const struct emulated_tensor *tensor = bound->call.tensors[argument];
-  return (uint64_t)tensor->storage_elements * data_type_bytes(tensor->data_type);
+  return emulated_byte_count(tensor->storage_elements, data_type_bytes(tensor->data_type));
 }
 
 // A growing list of words.

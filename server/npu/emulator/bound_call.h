@@ -32,7 +32,7 @@ static inline bool bound_call_is_tensor(const struct bound_call *bound, size_t a
   return kind == EMULATED_INPUT || kind == EMULATED_OUTPUT;
 }
 
-// The argument's storage in bytes.
+// The argument's storage in bytes, or the largest number there is.
 uint64_t bound_call_storage_bytes(const struct bound_call *bound, size_t argument);
 
 // Everything that a plan depends on, as `*count` words; the caller frees them. NULL without memory.

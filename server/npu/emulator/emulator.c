@@ -65,7 +65,8 @@ aclError aclInit(const char *config_path) {
   } else if (faults_find(&emulator->settings.faults, FAULT_STUB, -1, 1) != NULL) {
     status = emulated_refuse(ACL_STATUS_STUB_LIBRARY, "aclInit: this is a stub library");
   } else {
-    emulator->memory = memory_create(emulator->settings.devices, emulator->settings.memory_bytes);
+    emulator->memory =
+        memory_create(emulator->settings.devices, emulator->settings.memory_bytes, MEMORY_WINDOW_BYTES);
     if (emulator->memory == NULL) {
       status = emulated_refuse(ACL_STATUS_BAD_ALLOC, "aclInit: no address space for the devices' memory");
     } else {
@@ -79,7 +80,7 @@ aclError aclInit(const char *config_path) {
   return status;
 }
 
-// What is left, as one line on stderr; false if nothing is.
+// Says what is left in one line on stderr; false if nothing is.
 static bool report_leaks(struct emulator *emulator) {
   const struct handles *handles = &emulator->handles;
   uint64_t device_bytes = 0;
@@ -136,6 +137,8 @@ aclError aclFinalize(void) {
     status = emulator->generation == 0
                  ? emulated_refuse(ACL_STATUS_UNINITIALIZED, "aclFinalize: aclInit wasn't called")
                  : emulated_refuse(ACL_STATUS_REPEATED_FINALIZE, "aclFinalize: called before");
+  } else if (emulator->waiting > 0) {
+    status = emulated_refuse(ACL_STATUS_RT_PARAM_INVALID, "aclFinalize: a thread waits for a stream");
   } else {
     status = report_leaks(emulator) ? ACL_STATUS_FAILURE : 0;
     streams_destroy_left(emulator);

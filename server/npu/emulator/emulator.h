@@ -22,6 +22,7 @@ struct emulator {
   uint64_t allocations; // calls of aclrtMalloc so far
   int64_t determinism;  // ACL_OPT_DETERMINISTIC, of the whole process
   uint64_t host_bytes;  // pinned memory of the host
+  size_t waiting;       // calls that wait for a stream without the lock
   void *default_contexts[SETTINGS_DEVICES_MAX];
 };
 

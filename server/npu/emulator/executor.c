@@ -11,6 +11,9 @@
 
 #include <stdlib.h>
 
+// More than any device has, and far from where sums wrap around.
+#define WORKSPACE_BYTES_MAX ((uint64_t)1 << 48)
+
 struct executor {
   struct bound_call *bound;
   uint64_t workspace_bytes; // 0 for one that holds no kernel
@@ -102,6 +105,10 @@ static int32_t plan(struct emulator *emulator, struct executor *executor) {
   status = check_tensors(emulator, bound);
   if (status == 0 && !executor->cached) {
     uint64_t own = definition->workspace_bytes(&bound->call);
+    if (own > WORKSPACE_BYTES_MAX) {
+      return emulated_refuse(ACL_STATUS_INNER_NULLPTR, "%s: no device has room for the workspace",
+                             definition->name);
+    }
     uint64_t aligned = (own + TENSORS_ALIGNMENT - 1) / TENSORS_ALIGNMENT * TENSORS_ALIGNMENT;
     executor->workspace_bytes = aligned + LAUNCH_SYSTEM_WORKSPACE_BYTES;
   }
@@ -156,7 +163,7 @@ int32_t emulated_plan(const struct emulated_operator *definition, const union em
 }
 
 static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
-  return a < b + b_bytes && b < a + a_bytes;
+  return a < b ? b - a < a_bytes : a - b < b_bytes;
 }
 
 // What the kernel writes must not lie in its workspace or in another output.

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// Address space, not memory: the more, the later an address comes back.
-#define WINDOW_BYTES_MIN ((uint64_t)64 << 30)
+// How much more address space than memory there is, so that fragments don't matter.
 #define WINDOW_FACTOR 4
 // At least this much between two allocations belongs to none.
 #define GAP_BYTES 4096
@@ -31,7 +30,7 @@ struct memory {
   uint64_t *in_use; // by device
 };
 
-struct memory *memory_create(int32_t devices, uint64_t bytes_per_device) {
+struct memory *memory_create(int32_t devices, uint64_t bytes_per_device, uint64_t window_bytes) {
   struct memory *memory = calloc(1, sizeof *memory);
   uint64_t *in_use = calloc((size_t)devices, sizeof *in_use);
   if (memory == NULL || in_use == NULL) {
@@ -41,7 +40,7 @@ struct memory *memory_create(int32_t devices, uint64_t bytes_per_device) {
   if (__builtin_mul_overflow(bytes_per_device, (uint64_t)devices * WINDOW_FACTOR, &wanted)) {
     goto fail;
   }
-  memory->window_bytes = wanted > WINDOW_BYTES_MIN ? wanted : WINDOW_BYTES_MIN;
+  memory->window_bytes = wanted > window_bytes ? wanted : window_bytes;
   void *window =
       mmap(NULL, memory->window_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (window == MAP_FAILED) {

@@ -30,8 +30,12 @@ struct memory_pin {
   uint64_t byte_count;           // from there to the allocation's end
 };
 
-// NULL if there is no address space for it.
-struct memory *memory_create(int32_t devices, uint64_t bytes_per_device);
+// Address space, not memory: the more, the later an address comes back.
+#define MEMORY_WINDOW_BYTES ((uint64_t)64 << 30)
+
+// The window has at least window_bytes, and several times the devices' memory. NULL if there is no address
+// space for it.
+struct memory *memory_create(int32_t devices, uint64_t bytes_per_device, uint64_t window_bytes);
 // Frees everything; nothing may be pinned.
 void memory_destroy(struct memory *memory);
 

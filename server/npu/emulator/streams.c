@@ -90,11 +90,13 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t milliseco
     return status;
   }
   owned->users++;
+  emulator->waiting++;
   emulator_unlock();
   char text[STREAM_TEXT_BYTES];
   status = stream_wait(owned->stream, milliseconds, text);
   emulator_lock();
   owned->users--;
+  emulator->waiting--;
   emulator_unlock();
   return status == 0 ? 0 : emulated_refuse(status, "aclrtSynchronizeStreamWithTimeout: %s", text);
 }

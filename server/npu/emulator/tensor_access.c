@@ -35,6 +35,17 @@ bool emulated_tensor_same_shape(const struct emulated_tensor *a, const struct em
   return a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof a->shape[0]) == 0;
 }
 
+bool emulated_tensor_is_contiguous(const struct emulated_tensor *tensor) {
+  int64_t stride = 1;
+  for (size_t i = tensor->rank; i-- > 0;) {
+    if (tensor->shape[i] != 1 && tensor->strides[i] != stride) {
+      return false;
+    }
+    stride *= tensor->shape[i];
+  }
+  return true;
+}
+
 double emulated_read(struct emulated_kernel *kernel, size_t argument, int64_t element) {
   const unsigned char *place = emulated_place(kernel, argument, element);
   if (place == NULL) {
