@@ -122,10 +122,14 @@ void tensor_compare(const struct tensor_desc *desc, const void *actual, const vo
   assert(comparing.bytes > 0);
   compare_rows(&comparing, desc);
   comparison->mean_error = comparison->differing > 0 ? comparing.sum / (double)comparison->elements : 0;
-  double bound = mean_bound(desc->data_type);
+  comparison->agree = tensor_comparison_agrees(comparison, desc->data_type, exactly);
+}
+
+bool tensor_comparison_agrees(const struct tensor_comparison *comparison, enum data_type data_type,
+                              bool exactly) {
+  double bound = mean_bound(data_type);
   if (exactly || bound == 0) {
-    comparison->agree = comparison->differing == 0;
-  } else {
-    comparison->agree = comparison->mean_error < bound && comparison->worst_error < WORST_TIMES_MEAN * bound;
+    return comparison->differing == 0;
   }
+  return comparison->mean_error < bound && comparison->worst_error < WORST_TIMES_MEAN * bound;
 }

@@ -25,4 +25,8 @@ struct tensor_comparison {
 void tensor_compare(const struct tensor_desc *desc, const void *actual, const void *golden, bool exactly,
                     struct tensor_comparison *comparison);
 
+// What a comparison, made in whichever way, says in this one.
+bool tensor_comparison_agrees(const struct tensor_comparison *comparison, enum data_type data_type,
+                              bool exactly);
+
 #endif

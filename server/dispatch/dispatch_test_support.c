@@ -19,7 +19,8 @@ int64_t read_fake_clock(void *context) {
 static void answer_plan(struct fake_backend *fake, struct backend_plan_task *task, bool ok) {
   task->plan->workspace_bytes = fake->plan_workspace_bytes;
   if (!ok) {
-    status_fail(&task->status, REASON_DEVICE_LOST, NULL, "no device is left");
+    enum reason reason = fake->plan_reason == REASON_NONE ? REASON_DEVICE_LOST : fake->plan_reason;
+    status_fail(&task->status, reason, NULL, "no device is left");
   }
   task->done(task, ok);
 }

@@ -22,6 +22,7 @@ struct fake_backend {
   struct backend backend;
   enum fake_behaviour plan_behaviour, run_behaviour;
   enum backend_failure failure;  // of runs that fail
+  enum reason plan_reason;       // of plans that fail; 0: DEVICE_LOST
   uint64_t plan_workspace_bytes; // what its plan says
   struct backend_plan_task *kept_plan;
   struct backend_run_task *kept_run;

@@ -162,6 +162,40 @@ static void refusal_of_the_device_leaves_no_trace_in_the_plan(void **state) {
   tear_down(&setting);
 }
 
+// The backend's numerics are what its devices may give; its plan knows what they give now.
+static void numerics_that_no_device_gives_now_are_refused_or_moved(void **state) {
+  (void)state;
+  struct setting setting;
+  set_up(&setting, DEVICE | DETERMINISTIC | EXACT);
+  setting.npu->plan_behaviour = FAKE_FAILS;
+  setting.npu->plan_reason = REASON_TARGET_UNAVAILABLE;
+  setting.plan.automatic = true;
+  for (enum numerics numerics = NUMERICS_DEVICE; numerics <= NUMERICS_EXACT; numerics++) {
+    plan(&setting, TARGET_AUTO, numerics);
+    check_planned(&setting, TARGET_CPU, NUMERICS_EXACT);
+    plan(&setting, TARGET_NPU, numerics);
+    check_plan_refused(&setting, REASON_TARGET_UNAVAILABLE);
+    assert_string_equal(setting.answer.task.status.message, "no device is left");
+  }
+  tear_down(&setting);
+}
+
+// A foreign handle: the target is chosen, only its jobs may move.
+static void chosen_target_is_kept_in_phase_one(void **state) {
+  (void)state;
+  struct setting setting;
+  set_up(&setting, DEVICE);
+  setting.plan.automatic = true;
+  plan(&setting, TARGET_NPU, NUMERICS_DEVICE);
+  check_planned(&setting, TARGET_NPU, NUMERICS_DEVICE);
+  assert_true(setting.plan.automatic);
+  setting.npu->plan_behaviour = FAKE_FAILS;
+  plan(&setting, TARGET_NPU, NUMERICS_DEVICE);
+  check_plan_refused(&setting, REASON_DEVICE_LOST);
+  assert_int_equal(setting.cpu->plans, 0);
+  tear_down(&setting);
+}
+
 static void unavailable_npu_is_refused(void **state) {
   (void)state;
   struct setting setting;
@@ -222,6 +256,11 @@ static void job_bytes_count_each_piece_aligned(void **state) {
   struct plan one = make_plan(1, 65, 3);
   assert_int_equal(plan_job_bytes(&one), 64 + 128 + 64);
   one.target = TARGET_NPU; // whose workspace isn't the host's
+  one.host_workspace_bytes = 200;
+  assert_int_equal(plan_job_bytes(&one), 64 + 128);
+  one.automatic = true; // but the CPU's is, if it may come to run the job
+  assert_int_equal(plan_job_bytes(&one), 64 + 128 + 256);
+  one.numerics = NUMERICS_DETERMINISTIC;
   assert_int_equal(plan_job_bytes(&one), 64 + 128);
   struct plan none = make_plan(0, 0, 0);
   assert_int_equal(plan_job_bytes(&none), 0);
@@ -256,6 +295,24 @@ static void job_beyond_the_budget_is_refused_with_both_numbers(void **state) {
   tear_down(&setting);
 }
 
+static void job_that_may_move_must_fit_with_the_workspace_of_the_cpu(void **state) {
+  (void)state;
+  struct setting setting;
+  set_up(&setting, DEVICE);
+  setting.npu->plan_workspace_bytes = 1 << 30; // the device's own memory
+  setting.plan = make_plan(LIMIT_BYTES / 2, LIMIT_BYTES / 2, 0);
+  setting.plan.definition = fake_operator(true);
+  setting.plan.host_workspace_bytes = 1;
+  plan(&setting, TARGET_NPU, NUMERICS_DEVICE);
+  assert_true(setting.answer.ok);
+  assert_int_equal(setting.plan.workspace_bytes, 1 << 30);
+  setting.plan.automatic = true;
+  plan(&setting, TARGET_AUTO, NUMERICS_DEVICE);
+  check_plan_refused(&setting, REASON_JOB_TOO_LARGE);
+  assert_string_equal(metadata(&setting.answer.task.status, "job_bytes"), "1048640");
+  tear_down(&setting);
+}
+
 static void backends_are_destroyed_with_the_dispatcher(void **state) {
   (void)state;
   bool destroyed[2] = {false, false};
@@ -275,11 +332,14 @@ int main(void) {
       cmocka_unit_test(empty_tensors_never_go_to_a_device),
       cmocka_unit_test(auto_moves_to_the_cpu_when_the_device_refuses),
       cmocka_unit_test(refusal_of_the_device_leaves_no_trace_in_the_plan),
+      cmocka_unit_test(numerics_that_no_device_gives_now_are_refused_or_moved),
+      cmocka_unit_test(chosen_target_is_kept_in_phase_one),
       cmocka_unit_test(unavailable_npu_is_refused),
       cmocka_unit_test(unavailable_cpu_is_refused),
       cmocka_unit_test(backend_may_answer_later_or_have_nothing_to_say),
       cmocka_unit_test(job_bytes_count_each_piece_aligned),
       cmocka_unit_test(job_beyond_the_budget_is_refused_with_both_numbers),
+      cmocka_unit_test(job_that_may_move_must_fit_with_the_workspace_of_the_cpu),
       cmocka_unit_test(backends_are_destroyed_with_the_dispatcher),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

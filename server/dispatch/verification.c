@@ -76,21 +76,27 @@ struct finding {
   size_t differing;                                              // index of the first output that differs
 };
 
-// True if the two runs' outputs agree.
-static bool compare_outputs(const struct job *job, bool exactly, struct finding *finding) {
+static void compare_outputs(const struct job *job, struct finding *finding) {
   const struct plan *plan = &job->plan;
-  bool agree = true;
-  finding->exactly = exactly;
   for (size_t i = 0; i < plan->tensor_count; i++) {
     const struct plan_tensor *tensor = &plan->tensors[i];
-    if (tensor->direction != DIRECTION_OUTPUT) {
-      continue;
+    if (tensor->direction == DIRECTION_OUTPUT) {
+      tensor_compare(plan_tensor_desc(plan, i), job->run_task.run.storages[tensor->parameter],
+                     job->reference_task.run.storages[tensor->parameter], true, &finding->comparisons[i]);
     }
-    tensor_compare(plan_tensor_desc(plan, i), job->run_task.run.storages[tensor->parameter],
-                   job->reference_task.run.storages[tensor->parameter], exactly, &finding->comparisons[i]);
-    if (agree && !finding->comparisons[i].agree) {
-      agree = false;
-      finding->differing = i;
+  }
+}
+
+// True if all outputs agree in that way; else the finding says which one is the first that doesn't.
+static bool outputs_agree(const struct plan *plan, bool exactly, struct finding *finding) {
+  bool agree = true;
+  finding->exactly = exactly;
+  for (size_t i = plan->tensor_count; i-- > 0;) {
+    struct tensor_comparison *comparison = &finding->comparisons[i];
+    if (plan->tensors[i].direction == DIRECTION_OUTPUT) {
+      comparison->agree = tensor_comparison_agrees(comparison, plan_tensor_desc(plan, i)->data_type, exactly);
+      finding->differing = comparison->agree ? finding->differing : i;
+      agree = agree && comparison->agree;
     }
   }
   return agree;
@@ -174,7 +180,8 @@ static void accuse(struct verification *verification, struct job *job, const str
 static bool judge(struct verification *verification, struct job *job) {
   struct finding finding = {0};
   bool exactly = true;
-  if (compare_outputs(job, true, &finding)) {
+  compare_outputs(job, &finding);
+  if (outputs_agree(&job->plan, true, &finding)) {
     atomic_fetch_add(&verification->agreed, 1);
     return true;
   }
@@ -182,7 +189,7 @@ static bool judge(struct verification *verification, struct job *job) {
     atomic_fetch_add(&verification->unjudged, 1);
     return true;
   }
-  if (!exactly && compare_outputs(job, false, &finding)) {
+  if (!exactly && outputs_agree(&job->plan, false, &finding)) {
     atomic_fetch_add(&verification->agreed, 1);
     return true;
   }
