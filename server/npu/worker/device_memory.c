@@ -9,7 +9,7 @@ struct device_memory_cached {
   void *address;
 };
 
-#define STEPS_PER_POWER 4
+#define STEPS_PER_POWER 16
 
 static uint64_t class_bytes(size_t size_class) {
   uint64_t power = (uint64_t)DEVICE_MEMORY_BYTES_MIN << (size_class / STEPS_PER_POWER);
@@ -19,6 +19,9 @@ static uint64_t class_bytes(size_t size_class) {
 // The smallest class that holds as many; DEVICE_MEMORY_CLASSES if none does.
 static size_t class_of(uint64_t bytes) {
   size_t size_class = 0;
+  while (size_class < DEVICE_MEMORY_CLASSES && class_bytes(size_class + STEPS_PER_POWER - 1) < bytes) {
+    size_class += STEPS_PER_POWER;
+  }
   while (size_class < DEVICE_MEMORY_CLASSES && class_bytes(size_class) < bytes) {
     size_class++;
   }

@@ -8,9 +8,10 @@
 
 #include "server/npu/acl/acl_library.h"
 
-// Four classes for each power of two from DEVICE_MEMORY_BYTES_MIN on: at most a fifth of a block is unused.
+// Sixteen classes for each power of two from DEVICE_MEMORY_BYTES_MIN on: at most a sixteenth of a block is
+// unused.
 #define DEVICE_MEMORY_BYTES_MIN 512
-#define DEVICE_MEMORY_CLASSES 160
+#define DEVICE_MEMORY_CLASSES 640
 
 struct device_block {
   void *address; // on the device; NULL: none
