@@ -1,11 +1,14 @@
 #include "server/npu/emulator/device_call.h"
 
+#include "kernels/testing/operator_call.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -26,6 +29,7 @@ void environment_clear(void) {
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     environment_set(names[i], NULL);
   }
+  unsetenv("ACLNN_CACHE_LIMIT");
 }
 
 void session_open(struct session *session) {
@@ -131,4 +135,47 @@ void device_call_end(struct device_call *call) {
   if (call->workspace != NULL) {
     assert_int_equal(aclrtFree(call->workspace), 0);
   }
+}
+
+void assert_error_said(const char *text) {
+  const char *said = aclGetRecentErrMsg();
+  assert_non_null(said);
+  if (strstr(said, text) == NULL) {
+    fail_msg("'%s' doesn't say '%s'", said, text);
+  }
+}
+
+struct tensor_desc device_desc(const char *text, enum direction direction) {
+  struct tensor_desc desc = desc_of(text);
+  struct status status;
+  assert_true(tensor_desc_normalise(&desc, direction, "tensor", &status));
+  return desc;
+}
+
+void small_call_open(struct session *session, struct device_call *call) {
+  const struct tensor_desc descs[] = {
+      device_desc("fp32[1,1,2]", DIRECTION_INPUT), device_desc("fp32[1,2,4]", DIRECTION_INPUT),
+      device_desc("int32[1,1,2]", DIRECTION_INPUT), device_desc("fp32[1,2,4]", DIRECTION_OUTPUT)};
+  static const float gradients[] = {3, 5};
+  static const int32_t indices[] = {1, 6};
+  session_open(session);
+  device_call_begin_backward(call, session, descs);
+  session_upload(session, call->addresses[BACKWARD_GRAD_OUTPUT], gradients, sizeof gradients);
+  session_upload(session, call->addresses[BACKWARD_INDICES], indices, sizeof indices);
+}
+
+aclnnStatus small_call_launch(struct device_call *call, void *workspace, uint64_t workspace_bytes) {
+  return aclnnAdaptiveMaxPool2dBackward(workspace, workspace_bytes, call->executor, call->session->stream);
+}
+
+void small_call_assert_result(struct device_call *call, const void *address) {
+  static const float expected[8] = {[1] = 3, [6] = 5};
+  float given[8];
+  assert_int_equal(session_download(call->session, given, address, sizeof given), 0);
+  assert_memory_equal(given, expected, sizeof given);
+}
+
+void small_call_close(struct session *session, struct device_call *call) {
+  device_call_end(call);
+  assert_int_equal(session_close(session), 0);
 }

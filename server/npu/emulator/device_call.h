@@ -73,4 +73,20 @@ aclnnStatus device_call_run(struct device_call *call);
 aclnnStatus device_call_do(struct device_call *call);
 void device_call_end(struct device_call *call);
 
+// The newest error of this thread says that.
+void assert_error_said(const char *text);
+
+// "fp32[2,3,4]" and the like, normalised.
+struct tensor_desc device_desc(const char *text, enum direction direction);
+
+// A session with one small backward: a plane of 2 by 4, pooled to 1 by 2, gradients 3 and 5 for places 1
+// and 6.
+void small_call_open(struct session *session, struct device_call *call);
+// Phase 2 with any workspace.
+aclnnStatus small_call_launch(struct device_call *call, void *workspace, uint64_t workspace_bytes);
+// What lies there is its result.
+void small_call_assert_result(struct device_call *call, const void *address);
+// Nothing is left afterwards.
+void small_call_close(struct session *session, struct device_call *call);
+
 #endif
