@@ -10,6 +10,8 @@
 #define WINDOW_FACTOR 4
 // At least this much between two allocations belongs to none.
 #define GAP_BYTES 4096
+// Ordinary pages are so slow to touch for the first time that poisoning would be most of a small job's time.
+#define LARGE_PAGE_BYTES ((size_t)2 << 20)
 
 struct allocation {
   uint64_t address, bytes;
@@ -154,14 +156,28 @@ static bool enter(struct memory *memory, struct allocation *allocation) {
   return true;
 }
 
+// The bytes of an allocation; NULL if there are none.
+static unsigned char *make_backing(uint64_t bytes) {
+  void *backing;
+  bool large = bytes >= LARGE_PAGE_BYTES;
+  if (posix_memalign(&backing, large ? LARGE_PAGE_BYTES : MEMORY_ALIGNMENT, bytes) != 0) {
+    return NULL;
+  }
+  if (large) {
+    (void)madvise(backing, bytes, MADV_HUGEPAGE); // without large pages it works as well
+  }
+  return backing;
+}
+
 uint64_t memory_allocate(struct memory *memory, int32_t device, uint64_t bytes) {
   if (bytes > memory->bytes_per_device) {
     return 0;
   }
   struct allocation *allocation = calloc(1, sizeof *allocation);
-  unsigned char *backing = NULL;
-  if (allocation == NULL || posix_memalign((void **)&backing, MEMORY_ALIGNMENT, bytes) != 0) {
+  unsigned char *backing = make_backing(bytes);
+  if (allocation == NULL || backing == NULL) {
     free(allocation);
+    free(backing);
     return 0;
   }
   *allocation = (struct allocation){.bytes = bytes, .device = device, .backing = backing};
