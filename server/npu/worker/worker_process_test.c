@@ -348,8 +348,10 @@ static void unusable_devices_say_why(void **state) {
   static const char *const far_device[] = {"--library", WORKER_EMULATOR, "--device", "5", NULL};
   struct worker_process worker;
   unsetenv("ASCEND_HOME_PATH");
-  start_with(&worker, cann, NULL);
-  assert_unusable(&worker, "libascendcl.so");
+  if (access("/usr/local/Ascend", F_OK) != 0) { // where CANN isn't installed
+    start_with(&worker, cann, NULL);
+    assert_unusable(&worker, "libascendcl.so");
+  }
   start_with(&worker, no_library, NULL);
   assert_unusable(&worker, "/nowhere/libnothing.so");
   start_with(&worker, far_device, NULL);
