@@ -1,11 +1,10 @@
-// What the server says of itself and of its health, and the names of the contract's numbers.
+// What the server says of itself and of its health.
 
 #include "client/c/client.h"
 #include "client/c/error.h"
 #include "client/c/text_list.h"
 #include "client/c/unary.h"
 #include "proto/wire/codec.h"
-#include "proto/wire/error_details.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -104,28 +103,4 @@ aclnn_result aclnn_check_health(aclnn_client *client, const char *service, bool 
   }
   *serving = inquiry.health == HEALTH_SERVING;
   return ACLNN_OK;
-}
-
-const char *aclnn_data_type_name(aclnn_data_type data_type) {
-  return data_type_name((enum data_type)data_type);
-}
-
-aclnn_data_type aclnn_data_type_from_name(const char *name) {
-  return (aclnn_data_type)data_type_from_name(name);
-}
-
-size_t aclnn_data_type_bytes(aclnn_data_type data_type) {
-  return data_type_bytes((enum data_type)data_type);
-}
-
-const char *aclnn_target_name(aclnn_target target) {
-  return target_name((enum target)target);
-}
-
-const char *aclnn_numerics_name(aclnn_numerics numerics) {
-  return numerics_name((enum numerics)numerics);
-}
-
-const char *aclnn_code_name(int code) {
-  return rpc_code_name(code);
 }

@@ -232,6 +232,30 @@ static void visit_control_messages(const struct visit *visit) {
   hand_out_hex(visit, "control_message", "00 ff ff ff ff 01 00 00 00");
 }
 
+static void visit_capsules(const struct visit *visit) {
+  static const char header[] =
+      "{\"operator\":\"aclnnX\",\"numerics\":\"DEVICE\",\"arguments\":["
+      "{\"name\":\"x\",\"kind\":\"tensor\",\"direction\":\"input\",\"data_type\":\"float32\",\"shape\":[2],"
+      "\"strides\":[1],\"storage_offset\":0,\"storage_elements\":2},"
+      "{\"name\":\"y\",\"kind\":\"tensor\",\"direction\":\"output\",\"data_type\":\"int8\",\"shape\":[],"
+      "\"strides\":[],\"storage_offset\":0,\"storage_elements\":1},"
+      "{\"name\":\"s\",\"kind\":\"int_array\",\"values\":[7,-7]},"
+      "{\"name\":\"i\",\"kind\":\"integer\",\"value\":\"-1\"}],"
+      "\"storages\":[{\"tensor\":\"x\",\"role\":\"input\",\"bytes\":8},"
+      "{\"tensor\":\"y\",\"role\":\"device\",\"bytes\":1},{\"tensor\":\"y\",\"role\":\"cpu\",\"bytes\":1}],"
+      "\"device\":{\"name\":\"npu0\"},\"versions\":{\"server\":\"0.1\"}}";
+  const uint32_t size = sizeof header - 1;
+  const uint8_t length[] = {(uint8_t)size, (uint8_t)(size >> 8), 0, 0};
+  struct test_bytes bytes = {0};
+  bytes_raw(&bytes, "ACLNNCAP\1\0\0\0", 12);
+  bytes_raw(&bytes, length, sizeof length);
+  bytes_raw(&bytes, header, size);
+  bytes_hex(&bytes, "00 00 80 3f 00 00 00 40 07 08");
+  visit->visit(visit->context, "capsule", bytes.data, bytes.size);
+  bytes_free(&bytes);
+  hand_out_hex(visit, "capsule", "41 43 4c 4e 4e 43 41 50 01 00 00 00 ff ff ff ff 7b 7d");
+}
+
 void fuzz_seeds_visit(fuzz_seed_visitor *visitor, void *context) {
   struct visit visit = {visitor, context};
   visit_requests(&visit);
@@ -241,4 +265,5 @@ void fuzz_seeds_visit(fuzz_seed_visitor *visitor, void *context) {
   visit_error_details(&visit);
   visit_codecs(&visit);
   visit_control_messages(&visit);
+  visit_capsules(&visit);
 }
