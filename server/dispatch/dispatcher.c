@@ -77,11 +77,14 @@ bool dispatcher_check_job_bytes(const struct dispatcher *dispatcher, const struc
   return false;
 }
 
-// DEVICE promises least, EXACT most, and the enum is in that order.
+// DEVICE promises least, EXACT most, and the enum is in that order. On a device EXACT is a matter of the
+// single plan, while DETERMINISTIC is a mode that it was started in: nothing else stands for that.
 enum numerics backend_numerics_given(const struct backend *backend, enum numerics asked) {
   _Static_assert(NUMERICS_DEVICE < NUMERICS_DETERMINISTIC && NUMERICS_DETERMINISTIC < NUMERICS_EXACT,
                  "from the weakest promise to the strongest");
-  for (enum numerics given = asked; given <= NUMERICS_EXACT; given++) {
+  bool is_mode = backend->target == TARGET_NPU && asked == NUMERICS_DETERMINISTIC;
+  enum numerics strongest = is_mode ? NUMERICS_DETERMINISTIC : NUMERICS_EXACT;
+  for (enum numerics given = asked; given <= strongest; given++) {
     if (backend->numerics & (1u << given)) {
       return given;
     }

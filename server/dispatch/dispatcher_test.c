@@ -116,6 +116,18 @@ static void stronger_numerics_serve_weaker_wishes(void **state) {
   tear_down(&setting);
 }
 
+static void deterministic_is_a_mode_of_the_device(void **state) {
+  (void)state;
+  struct setting setting;
+  set_up(&setting, DEVICE | EXACT);
+  plan(&setting, TARGET_AUTO, NUMERICS_DETERMINISTIC);
+  check_planned(&setting, TARGET_CPU, NUMERICS_EXACT);
+  plan(&setting, TARGET_NPU, NUMERICS_DETERMINISTIC);
+  check_plan_refused(&setting, REASON_TARGET_UNAVAILABLE);
+  assert_int_equal(setting.npu->plans, 0);
+  tear_down(&setting);
+}
+
 static void empty_tensors_never_go_to_a_device(void **state) {
   (void)state;
   struct setting setting;
@@ -329,6 +341,7 @@ int main(void) {
       cmocka_unit_test(auto_without_npu_means_cpu),
       cmocka_unit_test(auto_means_npu_where_one_serves),
       cmocka_unit_test(stronger_numerics_serve_weaker_wishes),
+      cmocka_unit_test(deterministic_is_a_mode_of_the_device),
       cmocka_unit_test(empty_tensors_never_go_to_a_device),
       cmocka_unit_test(auto_moves_to_the_cpu_when_the_device_refuses),
       cmocka_unit_test(refusal_of_the_device_leaves_no_trace_in_the_plan),
