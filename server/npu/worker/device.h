@@ -21,7 +21,7 @@ struct device_description {
   enum npu_product product;
   char soc_name[DEVICE_TEXT_BYTES_MAX + 1];
   char cann_version[DEVICE_TEXT_BYTES_MAX + 1]; // "unknown" where CANN doesn't say
-  uint64_t memory_bytes;
+  uint64_t memory_bytes;                        // 0 where CANN doesn't say
   enum transfer_way transfer_way;
 };
 
