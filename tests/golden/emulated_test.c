@@ -15,6 +15,19 @@
 
 #define DIRECTORY "tests/golden/data"
 
+// One device for all cases, with a workspace that grows as it must: each in fresh memory would take most of
+// the time under a sanitizer.
+struct device {
+  struct session session;
+  void *workspace;
+  uint64_t workspace_bytes;
+};
+
+struct test_state {
+  const struct golden_case *golden_case;
+  struct device *device;
+};
+
 static struct tensor_desc planned(struct tensor_desc desc, enum direction direction) {
   struct status status;
   desc.format = desc.rank == 3 ? FORMAT_NCL : FORMAT_NCHW;
@@ -22,6 +35,20 @@ static struct tensor_desc planned(struct tensor_desc desc, enum direction direct
     fail_msg("%s", status.message);
   }
   return desc;
+}
+
+// Both phases.
+static aclnnStatus run_call(struct device *device, struct device_call *call) {
+  assert_int_equal(device_call_plan(call), 0);
+  if (call->workspace_bytes > device->workspace_bytes) {
+    assert_true(device->workspace == NULL || aclrtFree(device->workspace) == 0);
+    device->workspace = session_allocate(call->workspace_bytes);
+    device->workspace_bytes = call->workspace_bytes;
+  }
+  call->workspace = device->workspace;
+  assert_int_equal(device_call_run(call), 0);
+  call->workspace = NULL;
+  return session_synchronize(call->session);
 }
 
 static void *download(struct device_call *call, size_t tensor) {
@@ -80,7 +107,7 @@ static void assert_indices(struct device_call *call, const struct golden_case *g
   free(data);
 }
 
-static void run_forward(struct session *session, const struct golden_case *golden_case,
+static void run_forward(struct device *device, const struct golden_case *golden_case,
                         enum data_type index_type) {
   const struct golden_tensor *output = golden_case_tensor(golden_case, "output");
   const struct golden_tensor *indices = golden_case_tensor(golden_case, "indices");
@@ -91,15 +118,15 @@ static void run_forward(struct session *session, const struct golden_case *golde
   struct tensor_desc descs[] = {planned(self->desc, DIRECTION_INPUT), planned(output->desc, DIRECTION_OUTPUT),
                                 planned(indices_desc, DIRECTION_OUTPUT)};
   struct device_call call;
-  device_call_begin_forward(&call, session, descs, golden_case_output_size(golden_case));
+  device_call_begin_forward(&call, &device->session, descs, golden_case_output_size(golden_case));
   upload(&call, FORWARD_SELF, self);
-  assert_int_equal(device_call_do(&call), 0);
+  assert_int_equal(run_call(device, &call), 0);
   assert_output(&call, FORWARD_OUTPUT_OUT, output);
   assert_indices(&call, golden_case);
   device_call_end(&call);
 }
 
-static void run_backward(struct session *session, const struct golden_case *golden_case) {
+static void run_backward(struct device *device, const struct golden_case *golden_case) {
   const struct golden_tensor *grad_output = golden_case_tensor(golden_case, "grad_output");
   const struct golden_tensor *indices = golden_case_tensor(golden_case, "indices");
   assert_true(grad_output != NULL && indices != NULL);
@@ -108,12 +135,15 @@ static void run_backward(struct session *session, const struct golden_case *gold
                                 planned(indices->desc, DIRECTION_INPUT),
                                 planned(tensor_desc_like(&self), DIRECTION_OUTPUT)};
   struct device_call call;
-  device_call_begin_backward(&call, session, descs);
+  device_call_begin_backward(&call, &device->session, descs);
   upload(&call, BACKWARD_GRAD_OUTPUT, grad_output);
   upload(&call, BACKWARD_INDICES, indices);
-  aclnnStatus status = device_call_do(&call);
+  aclnnStatus status = run_call(device, &call);
   if (golden_case_expect(golden_case) == GOLDEN_REJECT_INDEX) {
     assert_int_equal(status, ACL_STATUS_RT_AICORE_EXCEPTION);
+    // That was this stream's last job.
+    assert_int_equal(aclrtDestroyStream(device->session.stream), 0);
+    assert_int_equal(aclrtCreateStream(&device->session.stream), 0);
   } else {
     assert_int_equal(status, 0);
     // CANN leaves the output of an empty call as it was.
@@ -125,16 +155,13 @@ static void run_backward(struct session *session, const struct golden_case *gold
 }
 
 static void run_case(void **state) {
-  const struct golden_case *golden_case = *state;
-  struct session session;
-  session_open(&session);
-  if (golden_case_kind(golden_case) == GOLDEN_FORWARD) {
-    run_forward(&session, golden_case, DATA_TYPE_INT64);
-    run_forward(&session, golden_case, DATA_TYPE_INT32);
+  const struct test_state *test = *state;
+  if (golden_case_kind(test->golden_case) == GOLDEN_FORWARD) {
+    run_forward(test->device, test->golden_case, DATA_TYPE_INT64);
+    run_forward(test->device, test->golden_case, DATA_TYPE_INT32);
   } else {
-    run_backward(&session, golden_case);
+    run_backward(test->device, test->golden_case);
   }
-  assert_int_equal(session_close(&session), 0);
 }
 
 int main(void) {
@@ -146,18 +173,25 @@ int main(void) {
   }
   environment_clear();
   size_t count = 0;
+  struct device device = {0};
+  session_open(&device.session);
   struct CMUnitTest *tests = calloc(golden_case_count(golden), sizeof *tests);
+  struct test_state *states = calloc(golden_case_count(golden), sizeof *states);
   for (size_t i = 0; i < golden_case_count(golden); i++) {
     const struct golden_case *golden_case = golden_case_at(golden, i);
     // Descriptions alone are judged by phase 1, where a device is more lenient than we are.
     if (golden_case_expect(golden_case) != GOLDEN_REJECT_PARAMS) {
-      tests[count++] = (struct CMUnitTest){.name = golden_case_name(golden_case),
-                                           .test_func = run_case,
-                                           .initial_state = (void *)(uintptr_t)golden_case};
+      states[count] = (struct test_state){golden_case, &device};
+      tests[count] = (struct CMUnitTest){
+          .name = golden_case_name(golden_case), .test_func = run_case, .initial_state = &states[count]};
+      count++;
     }
   }
   int failed = _cmocka_run_group_tests("golden cases on the emulated device", tests, count, NULL, NULL);
+  bool leaked =
+      (device.workspace != NULL && aclrtFree(device.workspace) != 0) || session_close(&device.session) != 0;
   free(tests);
+  free(states);
   golden_close(golden);
-  return failed != 0;
+  return failed != 0 || leaked;
 }

@@ -61,4 +61,17 @@ def check_grpc_includes(tree):
                 yield f"{path}:{line}: <{target}> is not for this file"
 
 
-CHECKS = [check_includes, check_grpc_includes]
+# An operator's computation on the emulated device and its kernels on the CPU check each other.
+_EMULATED_ALLOWED = ("kernels/emulated_device.h", "kernels/half.h", "kernels/tensor.h")
+
+
+def check_emulated_includes(tree):
+    """What an operator computes on the emulated device shares no code with the CPU."""
+    for path in tree.files(".c", ".h"):
+        if re.match(r"^kernels/\w+/emulated[a-z_]*\.[ch]$", path):
+            for line, quoted, target in includes_of(tree.text(path) or ""):
+                if quoted and target not in _EMULATED_ALLOWED:
+                    yield f"{path}:{line}: {target} is not for the emulated device"
+
+
+CHECKS = [check_includes, check_grpc_includes, check_emulated_includes]

@@ -14,6 +14,11 @@
 #include <cmocka.h>
 
 #define ELEMENTS_MAX 4096
+#ifdef ACLNN_SANITIZED
+#define LAYOUTS 20
+#else
+#define LAYOUTS 100
+#endif
 
 static int begin(void **state) {
   (void)state;
@@ -184,29 +189,26 @@ static void negative_zero_is_stored_by_the_a2_where_the_shape_divides(void **sta
 // Beyond 2^24 a float no longer holds each index: one row of 2^24 + 3 columns in two windows.
 static void large_planes_that_do_not_divide_go_wrong_on_the_a2(void **state) {
   (void)state;
-  const int64_t columns = (1 << 24) + 3, odd = columns - 2; // 2^24 + 1
-  static const char *const profiles[] = {"exact", "a2"};
-  for (size_t i = 0; i < 2; i++) {
-    environment_set("PROFILE", profiles[i]);
-    struct session session;
-    session_open(&session);
-    struct tensor_desc descs[] = {
-        device_desc("bf16[1,1,2]", DIRECTION_INPUT), device_desc("bf16[1,1,16777219]", DIRECTION_INPUT),
-        device_desc("int64[1,1,2]", DIRECTION_INPUT), device_desc("bf16[1,1,16777219]", DIRECTION_OUTPUT)};
-    struct device_call call;
-    device_call_begin_backward(&call, &session, descs);
-    const uint16_t gradients[] = {0, bf16_from_float(1)};
-    const int64_t indices[] = {0, odd};
-    session_upload(&session, call.addresses[BACKWARD_GRAD_OUTPUT], gradients, sizeof gradients);
-    session_upload(&session, call.addresses[BACKWARD_INDICES], indices, sizeof indices);
-    assert_int_equal(device_call_do(&call), 0);
-    uint16_t near[32];
-    assert_int_equal(
-        session_download(&session, near, (char *)call.addresses[BACKWARD_GRAD_INPUT] + 2 * (1 << 24), 6), 0);
-    assert_int_equal(near[1] == bf16_from_float(1), i == 0);
-    device_call_end(&call);
-    assert_int_equal(session_close(&session), 0);
-  }
+  environment_set("PROFILE", "a2");
+  struct session session;
+  session_open(&session);
+  struct tensor_desc descs[] = {
+      device_desc("bf16[1,1,2]", DIRECTION_INPUT), device_desc("bf16[1,1,16777219]", DIRECTION_INPUT),
+      device_desc("int64[1,1,2]", DIRECTION_INPUT), device_desc("bf16[1,1,16777219]", DIRECTION_OUTPUT)};
+  struct device_call call;
+  device_call_begin_backward(&call, &session, descs);
+  const uint16_t one = bf16_from_float(1), gradients[] = {0, one};
+  const int64_t indices[] = {0, (1 << 24) + 1};
+  session_upload(&session, call.addresses[BACKWARD_GRAD_OUTPUT], gradients, sizeof gradients);
+  session_upload(&session, call.addresses[BACKWARD_INDICES], indices, sizeof indices);
+  assert_int_equal(device_call_do(&call), 0);
+  uint16_t near[3]; // places 2^24 to 2^24 + 2
+  const char *result = call.addresses[BACKWARD_GRAD_INPUT];
+  assert_int_equal(session_download(&session, near, result + sizeof one * (1 << 24), sizeof near), 0);
+  assert_int_equal(near[0], one);
+  assert_int_equal(near[1], 0);
+  device_call_end(&call);
+  assert_int_equal(session_close(&session), 0);
 }
 
 static void another_c_is_an_exception_of_the_a2_where_the_shape_divides(void **state) {
@@ -231,7 +233,7 @@ static void strides_are_honoured_and_holes_stay(void **state) {
   struct random random = {7};
   struct session session;
   session_open(&session);
-  for (int round = 0; round < 100; round++) {
+  for (int round = 0; round < LAYOUTS; round++) {
     struct operator_call host;
     struct tensor_desc descs[DEVICE_CALL_TENSORS] = {desc_of("fp16[2,3,3,2]"), desc_of("fp16[2,3,5,4]"),
                                                      desc_of("int64[2,3,3,2]"), desc_of("fp16[2,3,5,4]")};
