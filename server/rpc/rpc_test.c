@@ -3,6 +3,7 @@
 #include "kernels/operator.h"
 #include "server/rpc/library.h"
 #include "server/rpc/test_client.h"
+#include "server/rpc/test_jobs.h"
 #include "server/rpc/test_server.h"
 
 #include <setjmp.h>
@@ -12,9 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-// A forward pooling of one plane: 8 x 8 floats to 4 x 4.
-enum { SIDE = 8, POOLED = 4, INPUT_BYTES = SIDE * SIDE * 4, OUTPUT_BYTES = POOLED * POOLED * 4 };
 
 struct fixture {
   struct test_server *server;
@@ -39,101 +37,6 @@ static int tear_down(void **state) {
   rpc_library_stop();
   free(fixture);
   return 0;
-}
-
-// ---- Messages
-
-static void set_name(struct argument *argument, const char *name, enum parameter_kind kind) {
-  snprintf(argument->name, sizeof argument->name, "%s", name);
-  argument->value.kind = kind;
-}
-
-static void pooling_request(int64_t planes, struct operator_request *request) {
-  *request = (struct operator_request){.argument_count = 4, .target = TARGET_CPU};
-  snprintf(request->operator_name, sizeof request->operator_name, "aclnnAdaptiveMaxPool2d");
-  set_name(&request->arguments[0], "self", PARAMETER_KIND_TENSOR);
-  request->arguments[0].value.tensor =
-      (struct tensor_desc){.data_type = DATA_TYPE_FLOAT, .rank = 3, .shape = {planes, SIDE, SIDE}};
-  set_name(&request->arguments[1], "outputSize", PARAMETER_KIND_INT_ARRAY);
-  request->arguments[1].value.int_array = (struct int_array){.count = 2, .values = {POOLED, POOLED}};
-  set_name(&request->arguments[2], "outputOut", PARAMETER_KIND_TENSOR);
-  set_name(&request->arguments[3], "indicesOut", PARAMETER_KIND_TENSOR);
-}
-
-static void append(struct wire_buffer *message, const void *data, size_t size) {
-  message->data = realloc(message->data, message->size + size + 1);
-  assert_non_null(message->data);
-  memcpy(message->data + message->size, data, size);
-  message->size += size;
-}
-
-static void append_begin(struct wire_buffer *message, const struct execute_begin *begin) {
-  struct wire_buffer part = {0};
-  struct status status;
-  uint8_t header[EXECUTE_ENVELOPE_BYTES_MAX];
-  assert_true(wire_write_execute_begin(begin, &part, &status));
-  append(message, header, execute_part_write_header(1, part.size, header));
-  append(message, part.data, part.size);
-  wire_buffer_free(&part);
-}
-
-// Input that counts up: the maximum of each window is its last element.
-static void append_input(struct wire_buffer *message, int64_t offset, size_t size) {
-  float values[SIDE * SIDE];
-  uint8_t header[EXECUTE_ENVELOPE_BYTES_MAX];
-  for (int i = 0; i < SIDE * SIDE; ++i) {
-    values[i] = (float)i;
-  }
-  struct tensor_chunk chunk = {.tensor_index = 0, .offset = offset, .data_bytes = size};
-  append(message, header, execute_chunk_write_header(&chunk, header));
-  append(message, (const uint8_t *)values + offset, size);
-}
-
-static void begin_with_request(struct wire_buffer *message, int64_t planes) {
-  struct execute_begin begin = {.has_request = true};
-  pooling_request(planes, &begin.request);
-  append_begin(message, &begin);
-}
-
-static struct wire_buffer whole_job(void) {
-  struct wire_buffer message = {0};
-  begin_with_request(&message, 1);
-  append_input(&message, 0, INPUT_BYTES);
-  return message;
-}
-
-static struct wire_buffer first_half_of_job(void) {
-  struct wire_buffer message = {0};
-  begin_with_request(&message, 1);
-  append_input(&message, 0, INPUT_BYTES / 2);
-  return message;
-}
-
-static struct wire_buffer second_half_of_job(void) {
-  struct wire_buffer message = {0};
-  append_input(&message, INPUT_BYTES / 2, INPUT_BYTES / 2);
-  return message;
-}
-
-// Checks a reply that is one message: accepted, both outputs, done.
-static void check_whole_reply(struct wire_buffer *reply) {
-  struct span span = {.data = reply->data, .size = reply->size};
-  struct execute_message message;
-  struct tensor_chunk chunk;
-  struct status status;
-  float pooled[POOLED * POOLED];
-  assert_true(execute_message_read(EXECUTE_MESSAGE_RESPONSE, &span, 1, &message, &status));
-  assert_true(message.has_head);
-  assert_true(message.has_done);
-  assert_int_equal(message.chunk_count, 2);
-  assert_true(execute_message_next_chunk(&message, &chunk));
-  assert_int_equal(chunk.tensor_index, 1);
-  assert_int_equal(chunk.data_bytes, OUTPUT_BYTES);
-  assert_true(span_read_bytes(&chunk.data, pooled, sizeof pooled));
-  for (int i = 0; i < POOLED * POOLED; ++i) {
-    assert_true(pooled[i] == (float)((i / POOLED * 2 + 1) * SIDE + i % POOLED * 2 + 1));
-  }
-  wire_buffer_free(reply);
 }
 
 // ---- Help
@@ -187,7 +90,7 @@ static void plan_pooling(struct fixture *fixture, struct workspace_size_response
   struct wire_buffer message = {0}, response = {0};
   struct test_outcome outcome;
   struct status status;
-  pooling_request(1, &request);
+  test_job_request(1, &request);
   assert_true(wire_write_operator_request(&request, &message, &status));
   test_client_call(&fixture->client, "/aclnn.v1.OperatorService/GetWorkspaceSize", &message, &response,
                    &outcome);
@@ -247,12 +150,12 @@ static void unary_call_without_a_message_is_refused(void **state) {
 static void job_in_one_message_is_answered_in_one(void **state) {
   struct fixture *fixture = *state;
   struct test_stream stream;
-  struct wire_buffer message = whole_job(), reply;
+  struct wire_buffer message = test_message_whole_job(), reply;
   struct test_outcome outcome;
   open_execute(fixture, &stream);
   assert_true(test_stream_send(&stream, &message));
   assert_true(test_stream_receive(&stream, &reply));
-  check_whole_reply(&reply);
+  test_reply_check(&reply, NULL, NULL);
   test_stream_half_close(&stream);
   assert_false(test_stream_receive(&stream, &reply));
   test_stream_finish(&stream, &outcome);
@@ -268,7 +171,7 @@ static void jobs_sent_ahead_are_answered_in_order(void **state) {
   test_server_hold_jobs(fixture->server);
   open_execute(fixture, &stream);
   for (int i = 0; i < JOBS; ++i) {
-    struct wire_buffer message = whole_job();
+    struct wire_buffer message = test_message_whole_job();
     assert_true(test_stream_send(&stream, &message));
   }
   test_stream_half_close(&stream);
@@ -277,7 +180,7 @@ static void jobs_sent_ahead_are_answered_in_order(void **state) {
   test_server_release_jobs(fixture->server);
   for (int i = 0; i < JOBS; ++i) {
     assert_true(test_stream_receive(&stream, &reply));
-    check_whole_reply(&reply);
+    test_reply_check(&reply, NULL, NULL);
   }
   test_stream_finish(&stream, &outcome);
   assert_int_equal(outcome.code, GRPC_STATUS_OK);
@@ -293,12 +196,12 @@ static void executor_is_used_once(void **state) {
   open_execute(fixture, &stream);
   for (int i = 0; i < 2; ++i) {
     struct wire_buffer message = {0};
-    append_begin(&message, &begin);
-    append_input(&message, 0, INPUT_BYTES);
+    test_message_append_begin(&message, &begin);
+    test_message_append_input(&message, 0, INPUT_BYTES);
     assert_true(test_stream_send(&stream, &message));
     if (i == 0) {
       assert_true(test_stream_receive(&stream, &reply));
-      check_whole_reply(&reply);
+      test_reply_check(&reply, NULL, NULL);
       assert_int_equal(executors(fixture), 0);
     }
   }
@@ -317,7 +220,7 @@ static void refused_begin_gives_the_executor_back(void **state) {
   struct wire_buffer message = {0};
   plan_pooling(fixture, &plan);
   struct execute_begin begin = {.executor = plan.executor, .max_chunk_bytes = 1};
-  append_begin(&message, &begin);
+  test_message_append_begin(&message, &begin);
   open_execute(fixture, &stream);
   assert_true(test_stream_send(&stream, &message));
   expect_failure(&stream, GRPC_STATUS_INVALID_ARGUMENT, REASON_ACLNN_ERR_PARAM_INVALID);
@@ -329,7 +232,7 @@ static void refused_begin_gives_the_executor_back(void **state) {
 static void half_close_within_a_job_is_refused(void **state) {
   struct fixture *fixture = *state;
   struct test_stream stream;
-  struct wire_buffer message = first_half_of_job(), reply;
+  struct wire_buffer message = test_message_first_half(), reply;
   open_execute(fixture, &stream);
   assert_true(test_stream_send(&stream, &message));
   assert_true(test_stream_receive(&stream, &reply)); // accepted
@@ -380,8 +283,8 @@ static void cancelled_while_it_waits_for_memory(void **state) {
   struct wire_buffer message = {0};
   plan_pooling(fixture, &plan);
   struct execute_begin begin = {.executor = plan.executor, .workspace_size = plan.workspace_size};
-  append_begin(&message, &begin);
-  append_input(&message, 0, INPUT_BYTES);
+  test_message_append_begin(&message, &begin);
+  test_message_append_input(&message, 0, INPUT_BYTES);
   open_execute(fixture, &stream);
   assert_true(test_stream_send(&stream, &message));
   test_server_await_queued(fixture->server, 1);
@@ -396,7 +299,7 @@ static void cancelled_while_it_waits_for_memory(void **state) {
 static void cancelled_in_its_upload(void **state) {
   struct fixture *fixture = *state;
   struct test_stream stream;
-  struct wire_buffer message = first_half_of_job(), reply;
+  struct wire_buffer message = test_message_first_half(), reply;
   open_execute(fixture, &stream);
   assert_true(test_stream_send(&stream, &message));
   assert_true(test_stream_receive(&stream, &reply));
@@ -407,7 +310,7 @@ static void cancelled_in_its_upload(void **state) {
 static void cancelled_while_it_runs(void **state) {
   struct fixture *fixture = *state;
   struct test_stream stream;
-  struct wire_buffer message = whole_job(), next = first_half_of_job();
+  struct wire_buffer message = test_message_whole_job(), next = test_message_first_half();
   struct test_outcome outcome;
   test_server_hold_jobs(fixture->server);
   open_execute(fixture, &stream);
@@ -427,15 +330,15 @@ static void cancelled_in_its_download(void **state) {
   struct fixture *fixture = *state;
   struct test_stream stream;
   struct wire_buffer message = {0}, reply;
-  begin_with_request(&message, PLANES);
+  test_message_begin(&message, PLANES);
   open_execute(fixture, &stream);
   assert_true(test_stream_send(&stream, &message));
   for (int64_t offset = 0; offset < (int64_t)PLANES * INPUT_BYTES; offset += 1 << 20) {
     static uint8_t zeros[1 << 20];
     uint8_t header[EXECUTE_ENVELOPE_BYTES_MAX];
     struct tensor_chunk chunk = {.offset = offset, .data_bytes = sizeof zeros};
-    append(&message, header, execute_chunk_write_header(&chunk, header));
-    append(&message, zeros, sizeof zeros);
+    test_message_append(&message, header, execute_chunk_write_header(&chunk, header));
+    test_message_append(&message, zeros, sizeof zeros);
     assert_true(test_stream_send(&stream, &message));
   }
   assert_true(test_stream_receive(&stream, &reply)); // accepted
@@ -450,19 +353,19 @@ static void cancelled_in_its_download(void **state) {
 static void upload_that_stalls_is_ended(void **state) {
   struct fixture *fixture = *state;
   struct test_stream stream;
-  struct wire_buffer message = first_half_of_job(), reply;
+  struct wire_buffer message = test_message_first_half(), reply;
   open_execute(fixture, &stream);
   assert_true(test_stream_send(&stream, &message));
   assert_true(test_stream_receive(&stream, &reply));
   wire_buffer_free(&reply);
   let_time_pass(fixture, TEST_SERVER_IDLE_NS - 1);
-  message = second_half_of_job();
+  message = test_message_second_half();
   // In time: the job ends well, and a rest between jobs doesn't count.
   assert_true(test_stream_send(&stream, &message));
   assert_true(test_stream_receive(&stream, &reply));
   wire_buffer_free(&reply);
   let_time_pass(fixture, 10 * TEST_SERVER_IDLE_NS);
-  message = first_half_of_job();
+  message = test_message_first_half();
   assert_true(test_stream_send(&stream, &message));
   assert_true(test_stream_receive(&stream, &reply));
   wire_buffer_free(&reply);
@@ -494,7 +397,7 @@ static void unary_call_whose_request_does_not_come_is_ended(void **state) {
 static void run_does_not_count_as_idle(void **state) {
   struct fixture *fixture = *state;
   struct test_stream stream;
-  struct wire_buffer message = whole_job(), reply;
+  struct wire_buffer message = test_message_whole_job(), reply;
   test_server_hold_jobs(fixture->server);
   open_execute(fixture, &stream);
   assert_true(test_stream_send(&stream, &message));
@@ -502,7 +405,7 @@ static void run_does_not_count_as_idle(void **state) {
   let_time_pass(fixture, 10 * TEST_SERVER_IDLE_NS);
   test_server_release_jobs(fixture->server);
   assert_true(test_stream_receive(&stream, &reply));
-  check_whole_reply(&reply);
+  test_reply_check(&reply, NULL, NULL);
   test_stream_half_close(&stream);
   struct test_outcome outcome;
   test_stream_finish(&stream, &outcome);
@@ -514,7 +417,7 @@ static void run_does_not_count_as_idle(void **state) {
 static void draining_refuses_new_jobs_and_says_so(void **state) {
   struct fixture *fixture = *state;
   struct test_stream stream;
-  struct wire_buffer message = whole_job();
+  struct wire_buffer message = test_message_whole_job();
   struct test_outcome outcome;
   enum health_status health;
   assert_int_equal(call_health(fixture, &health), GRPC_STATUS_OK);
@@ -533,7 +436,7 @@ static void draining_refuses_new_jobs_and_says_so(void **state) {
 static void stop_lets_a_job_end_and_ends_resting_calls(void **state) {
   struct fixture *fixture = *state;
   struct test_stream running, resting;
-  struct wire_buffer message = whole_job(), reply;
+  struct wire_buffer message = test_message_whole_job(), reply;
   struct test_outcome outcome;
   test_server_hold_jobs(fixture->server);
   open_execute(fixture, &running);
@@ -545,7 +448,7 @@ static void stop_lets_a_job_end_and_ends_resting_calls(void **state) {
   expect_failure(&resting, GRPC_STATUS_UNAVAILABLE, REASON_DRAINING);
   test_server_release_jobs(fixture->server);
   assert_true(test_stream_receive(&running, &reply));
-  check_whole_reply(&reply);
+  test_reply_check(&reply, NULL, NULL);
   test_stream_finish(&running, &outcome);
   assert_int_equal(outcome.code, GRPC_STATUS_UNAVAILABLE);
   assert_int_equal(outcome.failed.reason, REASON_DRAINING);

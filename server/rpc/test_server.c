@@ -20,10 +20,16 @@ struct held_backend {
   size_t held_count;
 };
 
+struct losing_backend {
+  struct backend base;
+  atomic_int runs_to_lose;
+};
+
 struct test_server {
   struct service_context context;
   struct log log;
   struct held_backend backend;
+  struct losing_backend npu;
   struct server *rpc;
   atomic_int_fast64_t clock_ns;
   pthread_mutex_t mutex;
@@ -87,6 +93,24 @@ void test_server_release_jobs(struct test_server *server) {
     held = held->_next;
     run_now(task);
   }
+}
+
+static void npu_run(struct backend *base, struct backend_run_task *task) {
+  struct losing_backend *npu = (struct losing_backend *)base;
+  if (atomic_fetch_sub(&npu->runs_to_lose, 1) > 0) {
+    task->failure = BACKEND_FAILURE_DEVICE;
+    task->done(task, status_fail(&task->status, REASON_DEVICE_LOST, NULL, "the device was lost"));
+  } else {
+    run_now(task);
+  }
+}
+
+static void npu_destroy(struct backend *base) {
+  (void)base;
+}
+
+void test_server_lose_device(struct test_server *server, int runs) {
+  atomic_store(&server->npu.runs_to_lose, runs);
 }
 
 // ---- Waiting for what happens on other threads
@@ -160,11 +184,13 @@ static void create_machine(struct test_server *server) {
   server->backend.base = (struct backend){
       .target = TARGET_CPU, .numerics = 1u << NUMERICS_EXACT, .run = backend_run, .destroy = backend_destroy};
   pthread_mutex_init(&server->backend.mutex, NULL);
+  server->npu.base = (struct backend){
+      .target = TARGET_NPU, .numerics = 1u << NUMERICS_DEVICE, .run = npu_run, .destroy = npu_destroy};
   struct budget_options budget = {.limit_bytes = TEST_SERVER_MEMORY_BYTES,
                                   .queue_max = 8,
                                   .queue_time_max_ns = INT64_C(3600) * 1000000000};
-  struct dispatcher_options options = {.backends = {&server->backend.base},
-                                       .backend_count = 1,
+  struct dispatcher_options options = {.backends = {&server->backend.base, &server->npu.base},
+                                       .backend_count = 2,
                                        .clock_ns = read_clock_ns,
                                        .clock_context = server};
   must(budget_create(&budget, &options.budget, &status), &status);

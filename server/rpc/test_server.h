@@ -27,6 +27,10 @@ void test_server_release_jobs(struct test_server *server);
 // Waits until so many jobs are held.
 void test_server_await_held(struct test_server *server, size_t jobs);
 
+// There is an NPU too: it gives the CPU's bits as numerics DEVICE, but its next so many runs are lost with
+// it.
+void test_server_lose_device(struct test_server *server, int runs);
+
 // Waits until so many jobs wait for memory.
 void test_server_await_queued(struct test_server *server, size_t jobs);
 // Waits until so many calls are open.
