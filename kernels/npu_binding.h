@@ -52,6 +52,9 @@ struct npu_case {
   // outputs; shape_only parameters and those that aren't tensors have none.
   struct argument_value values[OPERATOR_PARAMETERS_MAX];
   struct npu_case_storage storages[OPERATOR_PARAMETERS_MAX];
+  // For jobs of real sizes, in place of storages: fills the inputs. What the CPU computes from them is
+  // expected.
+  void (*fill_inputs)(const struct plan *plan, void *const storages[OPERATOR_PARAMETERS_MAX]);
 };
 
 // For tables of cases: a contiguous tensor by type, rank and dims, and the bytes of an array.

@@ -4,7 +4,7 @@
 
 #include "kernels/npu_binding.h"
 
-#define FORWARD_NPU_CASES 9
+#define FORWARD_NPU_CASES 11
 
 extern const struct npu_binding forward_npu_binding;
 extern const struct npu_case forward_npu_cases[FORWARD_NPU_CASES];

@@ -43,6 +43,15 @@ static const float column_values[] = {0, 2, 9, 1, 3};
 static const float maxima_with_hole[] = {2, 0, 3};
 static const int64_t row_indices[] = {2, 3};
 
+// Contiguous values with many ties among them, reproducible.
+static void fill_inputs(const struct plan *plan, void *const storages[OPERATOR_PARAMETERS_MAX]) {
+  int64_t count = tensor_desc_elements(&plan->arguments.values[FORWARD_SELF].tensor);
+  for (int64_t i = 0; i < count; i++) {
+    uint64_t random = ((uint64_t)i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    ((float *)storages[FORWARD_SELF])[i] = (float)(int)((random ^ random >> 29) % 100) - 50;
+  }
+}
+
 #define VALUES(type, index_type, rank, input, output, rows, columns)                                         \
   .values = {                                                                                                \
       [FORWARD_SELF] = NPU_CASE_TENSOR(type, rank, input),                                                   \
@@ -123,5 +132,15 @@ const struct npu_case
                         [FORWARD_INDICES_OUT] = NPU_CASE_TENSOR(INT64, 4, 1, 1, 1, 2),
                     },
                 DATA(column_values, maxima_with_hole, row_indices),
+            },
+            {
+                .name = "many planes, sizes divide",
+                VALUES(FLOAT, INT64, 4, DIMS(4, 64, 112, 112), DIMS(4, 64), 7, 7),
+                .fill_inputs = fill_inputs,
+            },
+            {
+                .name = "many planes, windows overlap",
+                VALUES(FLOAT, INT64, 4, DIMS(4, 64, 55, 57), DIMS(4, 64), 13, 11),
+                .fill_inputs = fill_inputs,
             },
 };

@@ -4,7 +4,7 @@
 
 #include "kernels/npu_binding.h"
 
-#define BACKWARD_NPU_CASES 11
+#define BACKWARD_NPU_CASES 14
 
 extern const struct npu_binding backward_npu_binding;
 extern const struct npu_case backward_npu_cases[BACKWARD_NPU_CASES];

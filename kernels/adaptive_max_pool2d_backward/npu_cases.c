@@ -1,6 +1,8 @@
 // Jobs with known answers: each shows one thing that a device could get wrong.
 #include "kernels/adaptive_max_pool2d_backward/npu.h"
 #include "kernels/adaptive_max_pool2d_backward/plan.h"
+#include "kernels/adaptive_pooling.h"
+#include "kernels/half.h"
 
 #include <math.h>
 
@@ -49,6 +51,50 @@ static const int64_t padded_indices[] = {7, 5, 2, 7, 12, 15};
 static const float padded_result[] = {0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 4};
 
 static const float outside_result[] = {10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
+// Reproducible, and without a pattern that rows or planes share.
+static uint64_t scramble(uint64_t number) {
+  number = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+  return number ^ number >> 29;
+}
+
+// Small whole numbers: their sums are exact in each type and in any order, so each product gives the same
+// bits.
+static void fill_gradients(enum data_type type, void *gradients, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    float value = (float)(int)(scramble((uint64_t)i) % 9) - 4;
+    if (type == DATA_TYPE_FLOAT) {
+      ((float *)gradients)[i] = value;
+    } else {
+      ((uint16_t *)gradients)[i] = type == DATA_TYPE_BF16 ? bf16_from_float(value) : fp16_from_float(value);
+    }
+  }
+}
+
+// Contiguous tensors; each index somewhere in its window.
+static void fill_inputs(const struct plan *plan, void *const storages[OPERATOR_PARAMETERS_MAX]) {
+  const struct backward_plan *backward = backward_plan_of(plan);
+  const struct plane_view *out = &backward->grad_output, *in = &backward->grad_input;
+  enum data_type index_type = plan->arguments.values[BACKWARD_INDICES].tensor.data_type;
+  int64_t plane_outputs = out->rows * out->columns;
+  fill_gradients(plan->arguments.values[BACKWARD_GRAD_OUTPUT].tensor.data_type,
+                 storages[BACKWARD_GRAD_OUTPUT], out->planes * plane_outputs);
+  for (int64_t i = 0; i < out->planes * plane_outputs; i++) {
+    int64_t row = i % plane_outputs / out->columns, column = i % out->columns;
+    int64_t top = pooling_window_begin(row, in->rows, out->rows);
+    int64_t left = pooling_window_begin(column, in->columns, out->columns);
+    uint64_t height = (uint64_t)(pooling_window_end(row, in->rows, out->rows) - top);
+    uint64_t width = (uint64_t)(pooling_window_end(column, in->columns, out->columns) - left);
+    uint64_t random = scramble((uint64_t)i + 12345) >> 8;
+    int64_t index =
+        (top + (int64_t)(random % height)) * in->columns + left + (int64_t)(random / height % width);
+    if (index_type == DATA_TYPE_INT64) {
+      ((int64_t *)storages[BACKWARD_INDICES])[i] = index;
+    } else {
+      ((int32_t *)storages[BACKWARD_INDICES])[i] = (int32_t)index;
+    }
+  }
+}
 
 #define SHAPES(type, index_type, rank, n, c, h, w, rows, columns)                                            \
   .values = {                                                                                                \
@@ -153,5 +199,20 @@ const struct npu_case
                 .name = "indices outside their windows",
                 SHAPES(FLOAT, INT64, 4, 1, 1, 4, 4, 2, 2),
                 DATA(one_to_four, no_indices, outside_result),
+            },
+            {
+                .name = "many planes, sizes divide",
+                SHAPES(FLOAT, INT64, 4, 4, 64, 112, 112, 7, 7),
+                .fill_inputs = fill_inputs,
+            },
+            {
+                .name = "many planes, windows overlap",
+                SHAPES(FLOAT, INT32, 4, 4, 64, 55, 57, 13, 11),
+                .fill_inputs = fill_inputs,
+            },
+            {
+                .name = "many planes, windows overlap, float16",
+                SHAPES(FLOAT16, INT64, 4, 4, 64, 31, 31, 7, 9),
+                .fill_inputs = fill_inputs,
             },
 };

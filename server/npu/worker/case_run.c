@@ -14,6 +14,7 @@
 struct case_job {
   struct plan plan;
   void *storages[OPERATOR_PARAMETERS_MAX];
+  void *expected[OPERATOR_PARAMETERS_MAX]; // of outputs
 };
 
 const char *case_outcome_name(enum case_outcome outcome) {
@@ -52,36 +53,59 @@ static void make_request(const struct operator_definition *definition, const str
   }
 }
 
+static void *allocate(size_t bytes, int byte) {
+  void *memory = NULL;
+  if (posix_memalign(&memory, TENSOR_ALIGNMENT, bytes == 0 ? 1 : bytes) != 0) {
+    return NULL;
+  }
+  return memset(memory, byte, bytes);
+}
+
 static bool make_storages(const struct npu_case *npu_case, struct case_job *job, struct status *status) {
   for (size_t i = 0; i < job->plan.tensor_count; i++) {
     const struct plan_tensor *tensor = &job->plan.tensors[i];
     const struct npu_case_storage *storage = &npu_case->storages[tensor->parameter];
+    size_t bytes = (size_t)tensor->storage_bytes;
+    bool output = tensor->direction == DIRECTION_OUTPUT;
     if (!tensor->transferred) {
       continue;
     }
-    assert(storage->bytes == (size_t)tensor->storage_bytes);
-    void *memory = NULL;
-    if (posix_memalign(&memory, TENSOR_ALIGNMENT, storage->bytes) != 0) {
+    void *memory = job->storages[tensor->parameter] = allocate(bytes, GARBAGE);
+    void *expected = job->expected[tensor->parameter] = output ? allocate(bytes, GARBAGE) : NULL;
+    if (memory == NULL || (output && expected == NULL)) {
       return status_fail(status, REASON_INTERNAL, NULL, "no memory for a case");
     }
-    job->storages[tensor->parameter] = memory;
-    if (tensor->direction == DIRECTION_INPUT) {
-      memcpy(memory, storage->data, storage->bytes);
-    } else {
-      memset(memory, GARBAGE, storage->bytes);
+    if (npu_case->fill_inputs == NULL) {
+      assert(storage->bytes == bytes);
+      memcpy(output ? expected : memory, storage->data, bytes);
     }
   }
   return true;
 }
 
+// What the CPU gives for inputs that were made up.
+static bool fill(const struct npu_case *npu_case, struct case_job *job, struct status *status) {
+  npu_case->fill_inputs(&job->plan, job->storages);
+  struct operator_run run = {.plan = &job->plan, .workspace = allocate(job->plan.workspace_bytes, GARBAGE)};
+  if (run.workspace == NULL) {
+    return status_fail(status, REASON_INTERNAL, NULL, "no memory for a case");
+  }
+  for (size_t i = 0; i < OPERATOR_PARAMETERS_MAX; i++) {
+    run.storages[i] = job->expected[i] != NULL ? job->expected[i] : job->storages[i];
+  }
+  bool computed = job->plan.definition->run(&run, status);
+  free(run.workspace);
+  return computed;
+}
+
 static void free_storages(struct case_job *job) {
   for (size_t i = 0; i < OPERATOR_PARAMETERS_MAX; i++) {
     free(job->storages[i]);
+    free(job->expected[i]);
   }
 }
 
-static bool has_expected_bits(const struct case_job *job, const struct npu_case *npu_case,
-                              struct status *status) {
+static bool has_expected_bits(const struct case_job *job, struct status *status) {
   for (size_t i = 0; i < job->plan.tensor_count; i++) {
     const struct plan_tensor *tensor = &job->plan.tensors[i];
     const struct tensor_desc *desc = plan_tensor_desc(&job->plan, i);
@@ -98,7 +122,7 @@ static bool has_expected_bits(const struct case_job *job, const struct npu_case 
                                .strides = {1},
                                .storage_elements = desc->storage_elements};
     struct tensor_comparison comparison;
-    tensor_compare(&flat, job->storages[tensor->parameter], npu_case->storages[tensor->parameter].data, true,
+    tensor_compare(&flat, job->storages[tensor->parameter], job->expected[tensor->parameter], true,
                    &comparison);
     if (!comparison.agree) {
       return status_fail(status, REASON_DEVICE_LOST, name,
@@ -122,7 +146,8 @@ static enum case_outcome run_job(struct device *device, const struct npu_case *n
                                  struct case_result *result) {
   enum npu_product product = device_describe(device)->product;
   const struct npu_binding *binding = job->plan.definition->npu;
-  if (!make_storages(npu_case, job, &result->status)) {
+  if (!make_storages(npu_case, job, &result->status) ||
+      (npu_case->fill_inputs != NULL && !fill(npu_case, job, &result->status))) {
     return CASE_FAILED;
   }
   if (binding->check_plan != NULL && !binding->check_plan(&job->plan, product, &result->status)) {
@@ -134,7 +159,7 @@ static enum case_outcome run_job(struct device *device, const struct npu_case *n
     return CASE_FAILED;
   }
   result->elapsed_ns = now_ns() - begin;
-  result->same_bits = has_expected_bits(job, npu_case, &result->status);
+  result->same_bits = has_expected_bits(job, &result->status);
   if (!is_judged(job, npu_case, product)) {
     return CASE_NOT_JUDGED;
   }

@@ -140,6 +140,9 @@ static void all_cases_come_out_right(void **state) {
     for (size_t i = 0; i < operator_count(); i++) {
       const struct operator_definition *definition = operator_at(i);
       for (size_t j = 0; j < definition->npu->case_count; j++) {
+        if (definition->npu->cases[j].fill_inputs != NULL) {
+          continue; // of real sizes: device_test runs them
+        }
         make_run(&worker, definition, &definition->npu->cases[j], id, 64 * id, &message);
         worker_process_send(&worker, &message);
         expect_finished_well(&worker, id++);
