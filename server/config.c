@@ -16,7 +16,19 @@
 #define MEMORY_LIMIT_BYTES_MIN MIB
 #define DURATION_MS_MAX (INT64_C(30) * 24 * 3600 * 1000)
 
-enum flag_kind { FLAG_SWITCH, FLAG_TEXT, FLAG_LISTEN, FLAG_NPU, FLAG_BYTES, FLAG_COUNT, FLAG_DURATION };
+#define NPUS_MAX 64
+
+enum flag_kind {
+  FLAG_SWITCH,
+  FLAG_TEXT,
+  FLAG_LISTEN,
+  FLAG_NPU,
+  FLAG_AUTO_OFF,
+  FLAG_BYTES,
+  FLAG_COUNT,
+  FLAG_DURATION,
+  FLAG_FRACTION
+};
 
 struct flag {
   const char *name;
@@ -33,7 +45,25 @@ struct flag {
 static const struct flag flags[] = {
     {"--listen", FLAG_LISTEN, AT(listen), 0, 0, "ADDRESS", "127.0.0.1:50051",
      "host:port, [v6]:port or unix:/path; may be given several times; port 0: any free one"},
-    {"--npu", FLAG_NPU, AT(npu), 0, 0, "auto|off", "auto", "whether to look for NPUs"},
+    {"--npu", FLAG_NPU, AT(npu), 1, NPUS_MAX, "auto|off|emulated[:N]", "auto",
+     "the machine's NPUs, none, or N emulated ones (1)"},
+    {"--npu-worker", FLAG_TEXT, AT(npu_worker), 0, 0, "FILE", NULL,
+     "the program that works with an NPU (default: the aclnn-npu-worker beside this server)"},
+    {"--npu-library", FLAG_TEXT, AT(npu_library), 0, 0, "FILE", NULL,
+     "the library with CANN's symbols (default: CANN's own, or the emulator)"},
+    {"--npu-deterministic", FLAG_COUNT, AT(npu_deterministic), 0, NPUS_MAX, "N", "0",
+     "NPUs that run in CANN's deterministic mode"},
+    {"--npu-affinity", FLAG_AUTO_OFF, AT(npu_affinity), 0, 0, "auto|off", "auto",
+     "whether workers keep to the processors near their NPU"},
+    {"--npu-heartbeat-timeout", FLAG_DURATION, AT(npu_heartbeat_ms), 100, DURATION_MS_MAX, "TIME", "5s",
+     "a worker that doesn't answer for so long is restarted"},
+    {"--npu-job-timeout", FLAG_DURATION, AT(npu_job_ms), 10, DURATION_MS_MAX, "TIME", "60s",
+     "a job that runs on an NPU for longer is lost with its worker"},
+    {"--npu-queue", FLAG_COUNT, AT(npu_queue_max), 1, 100000, "N", "64", "jobs that may wait for each NPU"},
+    {"--verify", FLAG_FRACTION, AT(verify_fraction), 0, 1, "FRACTION", "0",
+     "the share of NPU jobs that the CPU does again to compare, 0 to 1"},
+    {"--capsule-dir", FLAG_TEXT, AT(capsule_directory), 0, 0, "DIR", NULL,
+     "where jobs whose results differed are kept (default: nowhere)"},
     {"--memory-limit", FLAG_BYTES, AT(memory_limit_bytes), MEMORY_LIMIT_BYTES_MIN, INT64_MAX / 16, "SIZE",
      NULL,
      "host memory for the tensors of all jobs, such as 4GiB (default: half of what the process may use)"},
@@ -117,18 +147,42 @@ static bool parse_count(const struct flag *flag, const char *text, int64_t *valu
   return true;
 }
 
-static bool parse_npu(const struct flag *flag, const char *text, enum config_npu *value,
-                      struct status *status) {
-  if (strcmp(text, "auto") == 0) {
-    *value = CONFIG_NPU_AUTO;
-  } else if (strcmp(text, "off") == 0) {
-    *value = CONFIG_NPU_OFF;
-  } else if (strncmp(text, "emulated", strlen("emulated")) == 0) {
+static bool parse_fraction(const struct flag *flag, const char *text, double *value, struct status *status) {
+  char *end = NULL;
+  double number = strtod(text, &end);
+  if (strspn(text, "0123456789.eE+-") == 0 || end == text || *end != '\0') {
+    return fail_value(flag, text, "a number such as 0.01", status);
+  }
+  if (!(number >= (double)flag->least && number <= (double)flag->most)) {
     return status_fail(status, REASON_CONFIGURATION, NULL,
-                       "%s: the emulated device isn't part of this build; allowed are auto and off",
-                       flag->name);
+                       "%s: \"%s\" is out of range, allowed are %" PRId64 " to %" PRId64, flag->name, text,
+                       flag->least, flag->most);
+  }
+  *value = number;
+  return true;
+}
+
+static bool parse_auto_off(const struct flag *flag, const char *text, bool *value, struct status *status) {
+  *value = strcmp(text, "auto") == 0;
+  return *value || strcmp(text, "off") == 0 || fail_value(flag, text, "auto or off", status);
+}
+
+static bool parse_npu(const struct flag *flag, const char *text, struct config *config,
+                      struct status *status) {
+  static const char emulated[] = "emulated";
+  size_t length = strlen(emulated);
+  if (strcmp(text, "auto") == 0) {
+    config->npu = CONFIG_NPU_AUTO;
+  } else if (strcmp(text, "off") == 0) {
+    config->npu = CONFIG_NPU_OFF;
+  } else if (strcmp(text, emulated) == 0) {
+    config->npu = CONFIG_NPU_EMULATED;
+    config->npu_emulated = 1;
+  } else if (strncmp(text, emulated, length) == 0 && text[length] == ':') {
+    config->npu = CONFIG_NPU_EMULATED;
+    return parse_count(flag, text + length + 1, &config->npu_emulated, status);
   } else {
-    return fail_value(flag, text, "auto or off", status);
+    return fail_value(flag, text, "auto, off or emulated[:N]", status);
   }
   return true;
 }
@@ -151,7 +205,11 @@ static bool set_value(struct config *config, const struct flag *flag, const char
     config->listen[config->listen_count++] = text;
     return true;
   case FLAG_NPU:
-    return parse_npu(flag, text, member, status);
+    return parse_npu(flag, text, config, status);
+  case FLAG_AUTO_OFF:
+    return parse_auto_off(flag, text, member, status);
+  case FLAG_FRACTION:
+    return parse_fraction(flag, text, member, status);
   case FLAG_BYTES:
     return parse_quantity(flag, text, byte_units, sizeof byte_units / sizeof byte_units[0],
                           "a size such as 512MiB or 4GiB", member, status);
@@ -217,6 +275,20 @@ static bool set_defaults(struct config *config, const bool *given, struct status
   return true;
 }
 
+static bool check_together(const struct config *config, struct status *status) {
+  if (config->ttl_default_ms > config->ttl_max_ms) {
+    return status_fail(status, REASON_CONFIGURATION, NULL,
+                       "--default-ttl (%" PRId64 " ms) is longer than --max-ttl (%" PRId64 " ms)",
+                       config->ttl_default_ms, config->ttl_max_ms);
+  }
+  if (config->npu == CONFIG_NPU_EMULATED && config->npu_deterministic > config->npu_emulated) {
+    return status_fail(status, REASON_CONFIGURATION, NULL,
+                       "--npu-deterministic is %" PRId64 ", there are %" PRId64 " emulated NPUs",
+                       config->npu_deterministic, config->npu_emulated);
+  }
+  return true;
+}
+
 bool config_parse(int argument_count, char **arguments, struct config *config, struct status *status) {
   bool given[FLAG_TOTAL] = {false};
   *config = (struct config){0};
@@ -231,15 +303,7 @@ bool config_parse(int argument_count, char **arguments, struct config *config, s
     }
     given[position] = true;
   }
-  if (!set_defaults(config, given, status)) {
-    return false;
-  }
-  if (config->ttl_default_ms > config->ttl_max_ms) {
-    return status_fail(status, REASON_CONFIGURATION, NULL,
-                       "--default-ttl (%" PRId64 " ms) is longer than --max-ttl (%" PRId64 " ms)",
-                       config->ttl_default_ms, config->ttl_max_ms);
-  }
-  return true;
+  return set_defaults(config, given, status) && check_together(config, status);
 }
 
 void config_print_help(FILE *stream) {
@@ -248,7 +312,7 @@ void config_print_help(FILE *stream) {
     const struct flag *flag = &flags[i];
     char head[64];
     snprintf(head, sizeof head, "%s %s", flag->name, flag->value_name == NULL ? "" : flag->value_name);
-    fprintf(stream, "  %-26s %s", head, flag->help);
+    fprintf(stream, "  %-29s %s", head, flag->help);
     if (flag->standard != NULL) {
       fprintf(stream, " (default: %s)", flag->standard);
     }

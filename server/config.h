@@ -9,7 +9,7 @@
 
 #define CONFIG_LISTEN_MAX 16
 
-enum config_npu { CONFIG_NPU_AUTO, CONFIG_NPU_OFF };
+enum config_npu { CONFIG_NPU_AUTO, CONFIG_NPU_OFF, CONFIG_NPU_EMULATED };
 
 struct config {
   bool help;
@@ -17,6 +17,16 @@ struct config {
   const char *listen[CONFIG_LISTEN_MAX]; // borrowed from the arguments
   size_t listen_count;
   enum config_npu npu;
+  int64_t npu_emulated;    // devices, for CONFIG_NPU_EMULATED
+  const char *npu_worker;  // NULL: the one that belongs to this server
+  const char *npu_library; // NULL: CANN's own, or the emulator
+  int64_t npu_deterministic;
+  bool npu_affinity;
+  int64_t npu_heartbeat_ms;
+  int64_t npu_job_ms;
+  int64_t npu_queue_max; // for each device
+  double verify_fraction;
+  const char *capsule_directory; // NULL: no capsules
   int64_t memory_limit_bytes;
   int64_t queue_max;
   int64_t queue_time_ms;

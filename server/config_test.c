@@ -68,6 +68,40 @@ static void values_are_read_in_both_forms(void **unused) {
   assert_int_equal(config.drain_time_ms, 1000);
 }
 
+static void flags_of_npus_are_read(void **unused) {
+  (void)unused;
+  struct config config;
+  struct status status;
+  assert_true(parse("", &config, &status));
+  assert_int_equal(config.npu_deterministic, 0);
+  assert_true(config.npu_affinity);
+  assert_int_equal(config.npu_heartbeat_ms, 5000);
+  assert_int_equal(config.npu_job_ms, 60000);
+  assert_int_equal(config.npu_queue_max, 64);
+  assert_true(config.verify_fraction == 0);
+  assert_null(config.npu_worker);
+  assert_null(config.npu_library);
+  assert_null(config.capsule_directory);
+  assert_true(
+      parse("--npu emulated:3 --npu-worker /w --npu-library /l --npu-deterministic 3 --npu-affinity off "
+            "--npu-heartbeat-timeout 200ms --npu-job-timeout 2m --npu-queue 5 --verify 1e-2 --capsule-dir /c",
+            &config, &status));
+  assert_int_equal(config.npu, CONFIG_NPU_EMULATED);
+  assert_int_equal(config.npu_emulated, 3);
+  assert_string_equal(config.npu_worker, "/w");
+  assert_string_equal(config.npu_library, "/l");
+  assert_int_equal(config.npu_deterministic, 3);
+  assert_false(config.npu_affinity);
+  assert_int_equal(config.npu_heartbeat_ms, 200);
+  assert_int_equal(config.npu_job_ms, 120000);
+  assert_int_equal(config.npu_queue_max, 5);
+  assert_true(config.verify_fraction == 0.01);
+  assert_string_equal(config.capsule_directory, "/c");
+  assert_true(parse("--npu emulated --verify=1", &config, &status));
+  assert_int_equal(config.npu_emulated, 1);
+  assert_true(config.verify_fraction == 1);
+}
+
 static void wrong_arguments_are_refused_and_named(void **unused) {
   (void)unused;
   static const struct {
@@ -93,8 +127,25 @@ static void wrong_arguments_are_refused_and_named(void **unused) {
       {"--idle-timeout 5", "a time such as"},
       {"--idle-timeout 0s", "out of range"},
       {"--idle-timeout 1d", "1d"},
-      {"--npu maybe", "auto or off"},
-      {"--npu emulated:2", "isn't part of this build"},
+      {"--npu maybe", "auto, off or emulated[:N]"},
+      {"--npu emulated:0", "allowed are 1 to 64"},
+      {"--npu emulated:65", "allowed are 1 to 64"},
+      {"--npu emulated:", "isn't a number"},
+      {"--npu emulated:x", "isn't a number"},
+      {"--npu emulatedly", "auto, off or emulated[:N]"},
+      {"--npu-affinity on", "auto or off"},
+      {"--npu-deterministic 65", "0 to 64"},
+      {"--npu emulated --npu-deterministic 2", "there are 1 emulated NPUs"},
+      {"--npu-heartbeat-timeout 0s", "out of range"},
+      {"--npu-job-timeout 1", "a time such as"},
+      {"--npu-queue 0", "out of range"},
+      {"--verify 1.01", "allowed are 0 to 1"},
+      {"--verify -0.1", "allowed are 0 to 1"},
+      {"--verify nan", "a number such as"},
+      {"--verify inf", "a number such as"},
+      {"--verify 0.1x", "a number such as"},
+      {"--verify 1%", "a number such as"},
+      {"--capsule-dir", "needs a value"},
       {"--default-ttl 2h --max-ttl 1h", "longer than"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
@@ -247,6 +298,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(defaults_are_as_the_help_says),
       cmocka_unit_test(values_are_read_in_both_forms),
+      cmocka_unit_test(flags_of_npus_are_read),
       cmocka_unit_test(wrong_arguments_are_refused_and_named),
       cmocka_unit_test(short_max_ttl_cuts_the_default),
       cmocka_unit_test(more_listeners_than_allowed_are_refused),
