@@ -2,6 +2,8 @@
 
 #include "server/clocks.h"
 #include "server/cpu/cpu_backend.h"
+#include "server/machine_npu.h"
+#include "server/npu/pool/npu_pool.h"
 #include "server/rpc/plan_reply.h"
 #include "server/version.h"
 
@@ -17,30 +19,59 @@
 // What a client is told to wait before it tries another replica, or this one's successor.
 #define DRAIN_RETRY_MS 1000
 
-static bool create_dispatcher(const struct config *config, struct dispatcher **dispatcher,
+// Workers come before all threads. Backends are destroyed by the dispatcher once it has them.
+static bool create_backends(const struct machine_options *machine, struct dispatcher_options *options,
+                            struct status *status) {
+  const struct config *config = machine->config;
+  struct machine_npu_options npu = {
+      .config = config, .loop = machine->loop, .log = machine->log, .arena = options->arena};
+  struct cpu_backend_options cpu = {.threads = (size_t)config->threads, .clock_ns = clock_steady_ns};
+  struct backend *npu_backend = NULL, *cpu_backend = NULL;
+  if (!machine_npu_create(&npu, &npu_backend, status)) {
+    return false;
+  }
+  if (!cpu_backend_create(&cpu, &cpu_backend, status)) {
+    if (npu_backend != NULL) {
+      npu_backend->destroy(npu_backend);
+    }
+    return false;
+  }
+  options->backends[options->backend_count++] = cpu_backend;
+  if (npu_backend != NULL) {
+    options->backends[options->backend_count++] = npu_backend;
+  }
+  return true;
+}
+
+static bool create_dispatcher(const struct machine_options *machine, struct dispatcher **dispatcher,
                               struct status *status) {
-  struct dispatcher_options options = {.clock_ns = clock_steady_ns};
+  const struct config *config = machine->config;
+  struct dispatcher_options options = {.clock_ns = clock_steady_ns,
+                                       .verify_fraction = config->verify_fraction,
+                                       .capsule_directory = config->capsule_directory,
+                                       .server_version = SERVER_VERSION,
+                                       .log = machine->log};
   struct budget_options budget = {.limit_bytes = (uint64_t)config->memory_limit_bytes,
                                   .queue_max = (size_t)config->queue_max,
                                   .queue_time_max_ns = config->queue_time_ms * 1000000};
-  struct cpu_backend_options cpu = {.threads = (size_t)config->threads, .clock_ns = clock_steady_ns};
   if (!budget_create(&budget, &options.budget, status)) {
     return false;
   }
   if (!arena_create(ARENA_TIMES_BUDGET * (uint64_t)config->memory_limit_bytes, &options.arena, status)) {
     goto no_arena;
   }
-  if (!cpu_backend_create(&cpu, &options.backends[0], status)) {
-    goto no_backend;
+  if (!create_backends(machine, &options, status)) {
+    goto no_backends;
   }
-  options.backend_count = 1;
   if (!dispatcher_create(&options, dispatcher, status)) {
     goto no_dispatcher;
   }
   return true;
 no_dispatcher:
-  options.backends[0]->destroy(options.backends[0]);
-no_backend:
+  for (size_t i = 0; i < options.backend_count; ++i) {
+    options.backends[i]->destroy(options.backends[i]);
+  }
+no_backends:
   arena_destroy(options.arena);
 no_arena:
   budget_destroy(options.budget);
@@ -64,19 +95,7 @@ static bool create_sessions(const struct config *config, struct session_table **
   return created;
 }
 
-static void describe_targets(const struct dispatcher *dispatcher, struct server_info *info) {
-  static const enum target targets[] = {TARGET_CPU, TARGET_NPU};
-  for (size_t i = 0; i < sizeof targets / sizeof targets[0]; ++i) {
-    const struct backend *backend = dispatcher_backend(dispatcher, targets[i]);
-    info->targets[i] = (struct target_info){.target = targets[i],
-                                            .available = backend != NULL,
-                                            .numerics = backend == NULL ? 0 : backend->numerics};
-  }
-  info->target_count = sizeof targets / sizeof targets[0];
-}
-
-static void describe(const struct config *config, const struct dispatcher *dispatcher,
-                     struct server_info *info) {
+static void describe(const struct config *config, struct server_info *info) {
   *info = (struct server_info){
       .server_version = SERVER_VERSION,
       .contract_revision = SERVER_CONTRACT_REVISION,
@@ -92,11 +111,9 @@ static void describe(const struct config *config, const struct dispatcher *dispa
       .codecs = SERVER_CODECS,
   };
   snprintf(info->cpu_path, sizeof info->cpu_path, "%s", cpu_backend_path());
-  describe_targets(dispatcher, info);
 }
 
-bool machine_create(const struct config *config, const struct log *log, struct machine **machine,
-                    struct status *status) {
+bool machine_create(const struct machine_options *options, struct machine **machine, struct status *status) {
   if (sodium_init() < 0) {
     return status_fail(status, REASON_INTERNAL, NULL, "libsodium can't be initialised");
   }
@@ -105,17 +122,22 @@ bool machine_create(const struct config *config, const struct log *log, struct m
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for the server");
   }
   struct service_context *context = &created->context;
-  context->log = log;
+  context->log = options->log;
   context->drain_retry_ms = DRAIN_RETRY_MS;
   atomic_init(&context->draining, false);
-  if (!create_sessions(config, &context->sessions, status) ||
-      !create_dispatcher(config, &context->dispatcher, status)) {
+  if (!create_sessions(options->config, &context->sessions, status) ||
+      !create_dispatcher(options, &context->dispatcher, status)) {
     machine_destroy(created);
     return false;
   }
-  describe(config, context->dispatcher, &context->info);
+  describe(options->config, &context->info);
   *machine = created;
   return true;
+}
+
+bool machine_is_settled(const struct machine *machine) {
+  const struct backend *npu = dispatcher_backend(machine->context.dispatcher, TARGET_NPU);
+  return npu == NULL || npu_pool_is_settled(npu);
 }
 
 void machine_stop(struct machine *machine) {

@@ -8,15 +8,29 @@
 #include "server/config.h"
 #include "server/rpc/service.h"
 
+#include <uv.h>
+
 struct machine {
   struct service_context context; // its draining is main's to set
 };
 
-// The log is borrowed. Fails with CONFIGURATION or INTERNAL.
-MUST_CHECK bool machine_create(const struct config *config, const struct log *log, struct machine **machine,
+struct machine_options {
+  const struct config *config;
+  const struct log *log; // borrowed
+  uv_loop_t *loop;       // the main thread's; NPU workers are supervised on it
+};
+
+// Starts the workers of NPUs, and then its threads. Fails with CONFIGURATION or INTERNAL; the loop must still
+// be run then, to close what was open.
+MUST_CHECK bool machine_create(const struct machine_options *options, struct machine **machine,
                                struct status *status);
-// In two steps: threads that work on jobs end first, so that nobody wakes the server any more. No call may be
-// left.
+
+// Whether each NPU has come up, or failed to, at least once: a client that comes now finds those that there
+// are. Changes only while the loop runs.
+bool machine_is_settled(const struct machine *machine);
+
+// In two steps: threads and workers that work on jobs end first, so that nobody wakes the server any more. No
+// call may be left. Runs the loop until the last worker was reaped.
 void machine_stop(struct machine *machine);
 void machine_destroy(struct machine *machine); // NULL is fine
 

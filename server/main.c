@@ -27,13 +27,19 @@ enum { EXIT_CONFIGURATION = 2 };
 #define DESCRIPTORS_PER_CONNECTION 2
 #define DESCRIPTORS_MIN (DESCRIPTORS_RESERVED + DESCRIPTORS_PER_CONNECTION)
 
-//   RUNNING --signal--> DRAINING --grace over--> STOPPING --no call left--> the loop ends
-enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_STOPPING };
+// How long the first clients wait for NPUs to come up. A server with devices that take longer serves without
+// them until they do.
+#define SETTLE_MS_MAX 60000
+
+//   STARTING --listening--> RUNNING --signal--> DRAINING --grace over--> STOPPING --no call left--> the end
+//      +---- signal: it ends before it served ------------------------------^
+enum phase { PHASE_STARTING, PHASE_RUNNING, PHASE_DRAINING, PHASE_STOPPING };
 
 struct application {
   struct config config;
   struct log log;
   enum phase phase;
+  bool settle_time_over;
   uv_loop_t loop;
   uv_signal_t terminate, interrupt;
   uv_timer_t tick, drain_grace, drain_limit;
@@ -72,6 +78,13 @@ static void on_drain_limit(uv_timer_t *timer) {
 
 static void on_signal(uv_signal_t *handle, int signal_number) {
   struct application *application = handle->data;
+  if (application->phase == PHASE_STARTING) {
+    application->phase = PHASE_STOPPING;
+    return;
+  }
+  if (application->listeners == NULL) {
+    return; // it ends already
+  }
   if (application->phase != PHASE_RUNNING) {
     stop_now(application, "a second signal");
     return;
@@ -105,7 +118,9 @@ static void close_handles(struct application *application) {
 
 static void on_stopped(uv_async_t *async) {
   struct application *application = async->data;
-  listeners_close(application->listeners);
+  if (application->listeners != NULL) {
+    listeners_close(application->listeners);
+  }
   close_handles(application);
 }
 
@@ -197,13 +212,41 @@ static bool create_listeners(struct application *application, int64_t descriptor
   return true;
 }
 
-static bool build(struct application *application, int64_t descriptors, struct status *status) {
-  if (!machine_create(&application->config, &application->log, &application->machine, status) ||
-      !create_server(application, status)) {
+static void on_settle_limit(uv_timer_t *timer) {
+  struct application *application = timer->data;
+  application->settle_time_over = true;
+}
+
+// Whoever connects once the server says where it listens finds the NPUs up.
+static void await_devices(struct application *application) {
+  uv_timer_start(&application->tick, on_settle_limit, SETTLE_MS_MAX, 0);
+  while (application->phase == PHASE_STARTING && !application->settle_time_over &&
+         !machine_is_settled(application->machine)) {
+    uv_run(&application->loop, UV_RUN_ONCE);
+  }
+  uv_timer_stop(&application->tick);
+}
+
+// Everything up to the listeners. Workers are started while there is nothing else.
+static bool build(struct application *application, struct status *status) {
+  struct machine_options options = {
+      .config = &application->config, .log = &application->log, .loop = &application->loop};
+  bool ok = machine_create(&options, &application->machine, status);
+  rpc_library_start();
+  if (!ok || !create_server(application, status)) {
     return false;
   }
   server_start(application->server);
-  return create_listeners(application, descriptors, status);
+  await_devices(application);
+  return true;
+}
+
+static bool begin_to_listen(struct application *application, int64_t descriptors, struct status *status) {
+  if (!create_listeners(application, descriptors, status)) {
+    return false;
+  }
+  application->phase = PHASE_RUNNING;
+  return true;
 }
 
 static void run(struct application *application) {
@@ -237,9 +280,12 @@ static int serve(struct application *application) {
     return EXIT_CONFIGURATION;
   }
   int exit_code = EXIT_SUCCESS;
-  rpc_library_start();
   open_handles(application);
-  if (build(application, descriptors, &status)) {
+  bool built = build(application, &status);
+  if (built && application->phase == PHASE_STOPPING) {
+    log_write(&application->log, LOG_INFO, "stopped before it served", NULL, 0);
+    run_down(application);
+  } else if (built && begin_to_listen(application, descriptors, &status)) {
     log_event(&application->log, LOG_INFO, "serving", LOG_TEXT("version", SERVER_VERSION),
               LOG_INTEGER("memory_limit_bytes", application->config.memory_limit_bytes),
               LOG_TEXT("cpu_path", application->machine->context.info.cpu_path));

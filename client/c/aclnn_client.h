@@ -186,7 +186,7 @@ void aclnn_free(void *data);
 
 // ---- What the server says of itself
 
-#define ACLNN_INFO_DEVICES_MAX 16
+#define ACLNN_INFO_DEVICES_MAX 64
 typedef struct aclnn_server_info {
   char server_version[64];
   int contract_revision;

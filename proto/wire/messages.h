@@ -118,7 +118,7 @@ struct server_limits {
       max_queue, max_queue_time_ms, idle_timeout_ms;
 };
 
-#define WIRE_DEVICES_MAX 16
+#define WIRE_DEVICES_MAX 64
 #define WIRE_TARGETS_MAX 4
 #define WIRE_FEATURES_MAX 16
 

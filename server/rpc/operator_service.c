@@ -2,6 +2,7 @@
 #include "kernels/operator.h"
 #include "server/rpc/plan_reply.h"
 #include "server/rpc/service.h"
+#include "server/rpc/target_report.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -16,13 +17,26 @@ static void answer(struct unary_call *call, bool ok, struct wire_buffer *respons
   }
 }
 
+// What doesn't change was filled in at the start, the targets are looked at now.
+static bool write_info(const struct service_context *context, struct wire_buffer *response,
+                       struct status *status) {
+  struct server_info *info = malloc(sizeof *info);
+  if (info == NULL) {
+    return status_fail(status, REASON_INTERNAL, NULL, "no memory for the server's description");
+  }
+  *info = context->info;
+  target_report_fill(context->dispatcher, info);
+  bool ok = wire_write_server_info(info, response, status);
+  free(info);
+  return ok;
+}
+
 static void get_server_info(struct service_context *context, struct unary_call *call) {
   size_t size = 0;
   const uint8_t *data = unary_call_request(call, &size);
   struct status status;
   struct wire_buffer response = {0};
-  bool ok = wire_read_empty_request(data, size, &status) &&
-            wire_write_server_info(&context->info, &response, &status);
+  bool ok = wire_read_empty_request(data, size, &status) && write_info(context, &response, &status);
   answer(call, ok, &response, &status);
 }
 

@@ -20,7 +20,7 @@ struct service_context {
   struct dispatcher *dispatcher;
   struct session_table *sessions;
   const struct log *log;
-  struct server_info info; // what GetServerInfo answers
+  struct server_info info; // what GetServerInfo answers, but for the targets: they change
   // New jobs are refused and health says NOT_SERVING; clients are told to come back after this time.
   atomic_bool draining;
   int64_t drain_retry_ms;
