@@ -193,6 +193,11 @@ bool device_close(struct device *device, struct status *status) {
   return closed;
 }
 
+void device_abandon(struct device *device) {
+  device_memory_abandon(&device->memory);
+  free(device);
+}
+
 const struct device_description *device_describe(const struct device *device) {
   return &device->description;
 }

@@ -35,6 +35,9 @@ MUST_CHECK bool device_open(const struct acl_library *library, const struct devi
 // Closes everything, CANN too. False with the status if CANN reports that something was left.
 MUST_CHECK bool device_close(struct device *device, struct status *status);
 
+// In place of closing a lost device: nothing is asked of it any more, only the host's memory is freed.
+void device_abandon(struct device *device);
+
 const struct device_description *device_describe(const struct device *device);
 
 // The product that a device of that name (aclrtGetSocName) is.

@@ -36,17 +36,27 @@ void device_memory_close(struct device_memory *memory) {
   device_memory_trim(memory);
 }
 
-void device_memory_trim(struct device_memory *memory) {
+static void empty_cache(struct device_memory *memory, bool give_back) {
   for (size_t i = 0; i < DEVICE_MEMORY_CLASSES; i++) {
     while (memory->cached[i] != NULL) {
       struct device_memory_cached *cached = memory->cached[i];
       memory->cached[i] = cached->next;
-      // Nothing can be done about a failure: the device then has less, and says so when it matters.
-      memory->functions->aclrtFree(cached->address);
+      if (give_back) {
+        // Nothing can be done about a failure: the device then has less, and says so when it matters.
+        memory->functions->aclrtFree(cached->address);
+      }
       free(cached);
     }
   }
   memory->cached_bytes = 0;
+}
+
+void device_memory_trim(struct device_memory *memory) {
+  empty_cache(memory, true);
+}
+
+void device_memory_abandon(struct device_memory *memory) {
+  empty_cache(memory, false);
 }
 
 bool device_memory_allocate(struct device_memory *memory, uint64_t bytes, struct device_block *block,

@@ -29,6 +29,8 @@ struct device_memory {
 void device_memory_init(struct device_memory *memory, const struct acl_functions *functions);
 // Gives everything that is cached back; blocks in use are the caller's fault.
 void device_memory_close(struct device_memory *memory);
+// In place of closing it where the device is lost: only what the host keeps about it is freed.
+void device_memory_abandon(struct device_memory *memory);
 
 // bytes may be 0 (then it is a block of the smallest class). Fails with DEVICE_MEMORY once even a device
 // without our cached blocks has not enough, or as the failed call says.

@@ -93,12 +93,30 @@ static void absurd_sizes_are_refused(void **state) {
   device_memory_close(&memory);
 }
 
+static void lost_device_is_asked_nothing(void **state) {
+  (void)state;
+  struct acl_functions functions;
+  struct fake_state *fake = fake_functions_begin(&functions);
+  struct device_memory memory;
+  struct device_block block;
+  struct status status;
+  device_memory_init(&memory, &functions);
+  assert_true(device_memory_allocate(&memory, 1000, &block, &status));
+  void *address = block.address;
+  size_t used = fake->used_bytes;
+  device_memory_free(&memory, &block);
+  device_memory_abandon(&memory);
+  assert_int_equal(fake->used_bytes, used);
+  functions.aclrtFree(address);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(freed_memory_is_used_again),
       cmocka_unit_test(blocks_are_as_large_as_asked_for_and_little_more),
       cmocka_unit_test(cache_gives_way_when_the_device_is_full),
       cmocka_unit_test(absurd_sizes_are_refused),
+      cmocka_unit_test(lost_device_is_asked_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,10 +162,11 @@ static bool open_device(struct device_thread *thread, struct status *status) {
   }
   if (!case_run_probes(thread->device, &thread->library, status)) {
     struct status ignored; // what failed first is what is told
-    if (!device_is_lost(thread->device)) {
+    if (device_is_lost(thread->device)) {
+      device_abandon(thread->device);
+    } else {
       (void)!device_close(thread->device, &ignored);
     }
-    thread->device = NULL;
     return false;
   }
   return true;
@@ -187,6 +188,7 @@ static void tell_ready(struct device_thread *thread) {
 
 static bool close_device(struct device_thread *thread) {
   if (device_is_lost(thread->device)) {
+    device_abandon(thread->device);
     return false;
   }
   struct status status;

@@ -38,6 +38,7 @@ static void key_add_value(struct key *key, const struct argument_value *value) {
     key_add_tensor(key, &value->tensor);
     break;
   case PARAMETER_KIND_INT_ARRAY:
+    assert(value->int_array.count <= ARGUMENT_INT_ARRAY_MAX); // no operator takes more
     key_add_number(key, (int64_t)value->int_array.count);
     key_add(key, value->int_array.values, value->int_array.count * sizeof value->int_array.values[0]);
     break;

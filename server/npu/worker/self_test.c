@@ -81,6 +81,7 @@ static bool finish(struct device *device, const struct tally *tally, FILE *strea
           tally->right, tally->wrong, tally->unjudged, tally->unserved);
   if (device_is_lost(device)) {
     fprintf(stream, "the device failed: cases after that did not run\n");
+    device_abandon(device);
     return false;
   }
   if (!device_close(device, &status)) {

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { EXIT_UNUSABLE = 3, EXIT_SERVER_BROKEN = 5 };
+enum { EXIT_UNUSABLE = 3, EXIT_UNCLEAN = 4, EXIT_SERVER_BROKEN = 5 };
 
 static const char *const emulated[] = {"--library", WORKER_EMULATOR, "--affinity", "off", NULL};
 
@@ -274,7 +274,7 @@ static void hanging_device_is_a_fault(void **state) {
   // Nothing more is tried on it: the second job gets no answer, and the end is not a good one.
   send_stop(&worker);
   assert_false(worker_process_receive(&worker, &message));
-  assert_exits_with(&worker, 4);
+  assert_exits_with(&worker, EXIT_UNCLEAN);
   worker_process_end(&worker);
 }
 
@@ -292,6 +292,8 @@ static void fault_at_synchronise_is_told_with_its_number(void **state) {
   assert_int_equal(finished.status.reason, REASON_DEVICE_LOST);
   assert_int_equal(finished.status.aclnn_status, 507054);
   assert_non_null(strstr(finished.status.message, "507054"));
+  send_stop(&worker);
+  assert_exits_with(&worker, EXIT_UNCLEAN);
   worker_process_end(&worker);
 }
 
@@ -365,6 +367,8 @@ static void unusable_devices_say_why(void **state) {
   assert_unusable(&worker, "507899");
   start_with(&worker, emulated, "flip@1");
   assert_unusable(&worker, "probe");
+  start_with(&worker, emulated, "ecc@1"); // lost before it was ready
+  assert_unusable(&worker, "507054");
 }
 
 static void wrong_start_is_refused(void **state) {
