@@ -243,6 +243,42 @@ static void repeatable_and_failed_ones_are_not_cached(void **state) {
   small_call_close(&session, &call);
 }
 
+static void cache_knows_formats_apart(void **state) {
+  (void)state;
+  struct session session;
+  struct device_call call;
+  small_call_open(&session, &call);
+  assert_int_equal(device_call_do(&call), 0);
+  for (size_t i = 0; i < DEVICE_CALL_TENSORS; i++) {
+    const struct tensor_desc *desc = &call.descs[i];
+    assert_int_equal(aclDestroyTensor(call.tensors[i]), 0);
+    call.tensors[i] =
+        aclCreateTensor(desc->shape, desc->rank, data_type_to_cann(desc->data_type), desc->strides, 0,
+                        ACL_FORMAT_NCL, &desc->storage_elements, 1, call.addresses[i]);
+  }
+  assert_int_equal(device_call_plan(&call), 0);
+  assert_int_equal(aclSetAclOpExecutorRepeatable(call.executor), 0);
+  assert_int_equal(aclDestroyAclOpExecutor(call.executor), 0);
+  small_call_close(&session, &call);
+}
+
+static void executor_runs_on_its_own_device(void **state) {
+  (void)state;
+  environment_set("DEVICES", "2");
+  struct session session;
+  struct device_call call;
+  small_call_open(&session, &call);
+  assert_int_equal(device_call_plan(&call), 0);
+  aclrtStream other;
+  assert_int_equal(aclrtSetDevice(1), 0);
+  assert_int_equal(aclrtCreateStream(&other), 0);
+  assert_int_equal(aclnnAdaptiveMaxPool2dBackward(call.addresses[0], 1, call.executor, other),
+                   ACL_STATUS_RT_STREAM_CONTEXT);
+  assert_int_equal(aclrtDestroyStream(other), 0);
+  assert_int_equal(aclrtResetDevice(1), 0);
+  aclFinalize(); // the thread has left the context in which the rest could be freed
+}
+
 static void cache_can_be_switched_off(void **state) {
   (void)state;
   setenv("ACLNN_CACHE_LIMIT", "0", 1);
@@ -318,6 +354,8 @@ int main(void) {
       cmocka_unit_test_setup(repeating_can_be_switched_off, begin),
       cmocka_unit_test_setup(second_one_shot_comes_from_the_cache, begin),
       cmocka_unit_test_setup(repeatable_and_failed_ones_are_not_cached, begin),
+      cmocka_unit_test_setup(cache_knows_formats_apart, begin),
+      cmocka_unit_test_setup(executor_runs_on_its_own_device, begin),
       cmocka_unit_test_setup(cache_can_be_switched_off, begin),
       cmocka_unit_test_setup(cache_is_the_threads_own, begin),
       cmocka_unit_test_setup(phase_1_needs_a_device, begin),

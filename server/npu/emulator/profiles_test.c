@@ -175,6 +175,18 @@ static void double_indices_are_no_sum_on_the_a2_where_the_shape_divides(void **s
   assert_true(result[0] == 1);
 }
 
+// CANN casts int64 indices to int32 without a look; exact bits don't come that way.
+static void wide_index_wraps_around_but_where_bits_are_exact(void **state) {
+  (void)state;
+  const float gradients[] = {1};
+  const int64_t indices[] = {((int64_t)1 << 32) + 3};
+  float result[4];
+  backward_on("a2", "fp32[1,1,1]", "fp32[1,2,2]", gradients, indices, result);
+  assert_true(result[3] == 1);
+  backward_on("950", "fp32[1,1,1]", "fp32[1,2,2]", gradients, indices, result);
+  assert_true(result[3] == 1);
+}
+
 static void negative_zero_is_stored_by_the_a2_where_the_shape_divides(void **state) {
   (void)state;
   const float gradients[] = {-0.0f};
@@ -322,6 +334,7 @@ int main(void) {
       cmocka_unit_test_setup(the_950_repeats_its_bits_only_if_deterministic, begin),
       cmocka_unit_test_setup(index_outside_of_its_window_is_dropped_by_the_a2, begin),
       cmocka_unit_test_setup(double_indices_are_no_sum_on_the_a2_where_the_shape_divides, begin),
+      cmocka_unit_test_setup(wide_index_wraps_around_but_where_bits_are_exact, begin),
       cmocka_unit_test_setup(negative_zero_is_stored_by_the_a2_where_the_shape_divides, begin),
       cmocka_unit_test_setup(large_planes_that_do_not_divide_go_wrong_on_the_a2, begin),
       cmocka_unit_test_setup(another_c_is_an_exception_of_the_a2_where_the_shape_divides, begin),
