@@ -355,6 +355,86 @@ static void results_are_judged_by_who_vouches(void **unused) {
   pool_test_end(&test);
 }
 
+// ---- From many threads
+
+#define THREADS 4
+#define JOBS_OF_THREAD 40
+
+struct crowd {
+  struct pool_test *test;
+  struct pool_test_job jobs[JOBS_OF_THREAD];
+  atomic_size_t *done;
+  atomic_size_t *refused;
+};
+
+struct crowd_task {
+  struct backend_run_task task;
+  struct crowd *crowd;
+};
+
+static void on_crowd_done(struct backend_run_task *task, bool ok) {
+  struct crowd *crowd = ((struct crowd_task *)task)->crowd;
+  // More come than may wait, and some are cancelled: both are answers.
+  if (!ok) {
+    assert(task->status.reason == REASON_QUEUE_FULL || task->status.reason == REASON_CANCELLED);
+    atomic_fetch_add(crowd->refused, 1);
+  }
+  atomic_fetch_add(crowd->done, 1);
+  free(task);
+}
+
+static void bring_jobs(void *argument) {
+  struct crowd *crowd = argument;
+  struct backend *backend = crowd->test->backend;
+  for (size_t i = 0; i < JOBS_OF_THREAD; i++) {
+    struct crowd_task *brought = malloc(sizeof *brought);
+    assert(brought != NULL);
+    brought->crowd = crowd;
+    brought->task = crowd->jobs[i].task;
+    brought->task.done = on_crowd_done;
+    brought->task.stream = i % 2 == 0 ? crowd : NULL;
+    backend->run(backend, &brought->task);
+    if (i % 8 == 0) {
+      atomic_store(&crowd->jobs[i].cancelled, true);
+      backend->cancelled(backend);
+    }
+    struct backend_device reports[BACKEND_DEVICES_MAX];
+    assert(backend->describe_devices(backend, reports, BACKEND_DEVICES_MAX) == 2);
+    assert(backend->current_numerics(backend) != 0);
+  }
+}
+
+static void jobs_come_from_many_threads(void **unused) {
+  (void)unused;
+  struct pool_test test;
+  pool_test_begin(&test, &(struct pool_test_options){.devices = 2});
+  atomic_size_t done = 0, refused = 0;
+  struct crowd *crowds = calloc(THREADS, sizeof *crowds);
+  assert_non_null(crowds);
+  uv_thread_t threads[THREADS];
+  for (size_t i = 0; i < THREADS; i++) {
+    crowds[i].test = &test;
+    crowds[i].done = &done;
+    crowds[i].refused = &refused;
+    for (size_t j = 0; j < JOBS_OF_THREAD; j++) {
+      pool_test_job_init(&test, &crowds[i].jobs[j], BEHAVIOUR_GOOD);
+    }
+  }
+  for (size_t i = 0; i < THREADS; i++) {
+    assert_int_equal(uv_thread_create(&threads[i], bring_jobs, &crowds[i]), 0);
+  }
+  pool_test_await(&test, atomic_load(&done) == THREADS * JOBS_OF_THREAD);
+  assert_true(atomic_load(&refused) < THREADS * JOBS_OF_THREAD);
+  for (size_t i = 0; i < THREADS; i++) {
+    uv_thread_join(&threads[i]);
+    for (size_t j = 0; j < JOBS_OF_THREAD; j++) {
+      pool_test_job_free(&crowds[i].jobs[j]);
+    }
+  }
+  free(crowds);
+  pool_test_end(&test);
+}
+
 int main(int count, char **arguments) {
   assert(count == 2);
   pool_test_worker = arguments[1];
@@ -378,6 +458,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(an_unknown_product_is_not_healthy),
       cmocka_unit_test(devices_are_described),
       cmocka_unit_test(results_are_judged_by_who_vouches),
+      cmocka_unit_test(jobs_come_from_many_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

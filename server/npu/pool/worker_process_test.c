@@ -1,0 +1,196 @@
+// Processes that aren't workers at all: what their ends look like.
+#include "server/npu/pool/worker_process.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture {
+  uv_loop_t loop;
+  uv_timer_t alive; // the processes don't keep the loop alive
+  int arena;
+  struct worker_process *process;
+  size_t messages;
+  struct control_message last;
+  bool broken, ended;
+  char why[256];
+  int64_t exit_status;
+  int signal_number;
+};
+
+static void on_hang(uv_timer_t *timer) {
+  (void)timer;
+  abort();
+}
+
+static int begin(void **state) {
+  struct fixture *fixture = calloc(1, sizeof *fixture);
+  uv_loop_init(&fixture->loop);
+  uv_timer_init(&fixture->loop, &fixture->alive);
+  uv_timer_start(&fixture->alive, on_hang, 60000, 0);
+  fixture->arena = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  *state = fixture;
+  return 0;
+}
+
+static int end(void **state) {
+  struct fixture *fixture = *state;
+  uv_close((uv_handle_t *)&fixture->alive, NULL);
+  uv_run(&fixture->loop, UV_RUN_DEFAULT);
+  int busy = uv_loop_close(&fixture->loop);
+  close(fixture->arena);
+  free(fixture);
+  return busy;
+}
+
+static void on_message(void *context, const struct control_message *message) {
+  struct fixture *fixture = context;
+  fixture->messages++;
+  fixture->last = *message;
+}
+
+static void on_broken(void *context, const char *why) {
+  struct fixture *fixture = context;
+  assert_false(fixture->broken || fixture->ended);
+  fixture->broken = true;
+  snprintf(fixture->why, sizeof fixture->why, "%s", why == NULL ? "" : why);
+}
+
+static void on_ended(void *context, int64_t exit_status, int signal_number) {
+  struct fixture *fixture = context;
+  assert_false(fixture->ended);
+  fixture->ended = true;
+  fixture->exit_status = exit_status;
+  fixture->signal_number = signal_number;
+}
+
+static bool start(struct fixture *fixture, const char *file, const char *script, struct status *status) {
+  char *arguments[] = {(char *)file, (char *)"-c", (char *)script, NULL};
+  struct worker_process_options options = {
+      .loop = &fixture->loop,
+      .arguments = arguments,
+      .arena_descriptor = fixture->arena,
+      .callbacks = {.message = on_message, .broken = on_broken, .ended = on_ended, .context = fixture}};
+  return worker_process_start(&options, &fixture->process, status);
+}
+
+static void run_shell(struct fixture *fixture, const char *script) {
+  struct status status;
+  if (!start(fixture, "/bin/sh", script, &status)) {
+    fail_msg("%s", status.message);
+  }
+}
+
+static void await_end(struct fixture *fixture) {
+  while (!fixture->ended) {
+    uv_run(&fixture->loop, UV_RUN_ONCE);
+  }
+}
+
+static void an_exit_status_is_told(void **state) {
+  struct fixture *fixture = *state;
+  run_shell(fixture, "exit 3");
+  await_end(fixture);
+  assert_int_equal(fixture->exit_status, 3);
+  assert_int_equal(fixture->signal_number, 0);
+}
+
+static void a_signal_is_told(void **state) {
+  struct fixture *fixture = *state;
+  run_shell(fixture, "kill -SEGV $$");
+  await_end(fixture);
+  assert_int_equal(fixture->signal_number, SIGSEGV);
+}
+
+static void a_killed_process_says_nothing_more(void **state) {
+  struct fixture *fixture = *state;
+  run_shell(fixture, "read line; echo nonsense >&0; exec sleep 1000");
+  assert_true(worker_process_id(fixture->process) > 0);
+  worker_process_kill(fixture->process);
+  await_end(fixture);
+  assert_int_equal(fixture->signal_number, SIGKILL);
+  assert_false(fixture->broken);
+  assert_int_equal(fixture->messages, 0);
+}
+
+// The last message of a process is read though the process is gone: a whole PONG, then the end.
+static void last_words_are_heard(void **state) {
+  struct fixture *fixture = *state;
+  run_shell(fixture, "printf '\\010\\0\\0\\0\\024\\0\\0\\0\\007\\0\\0\\0\\0\\0\\0\\0' >&0; exit 1");
+  await_end(fixture);
+  assert_int_equal(fixture->messages, 1);
+  assert_int_equal(fixture->last.kind, CONTROL_PONG);
+  assert_int_equal(fixture->last.pong.sequence, 7);
+  assert_int_equal(fixture->exit_status, 1);
+}
+
+static void nonsense_is_told_at_once(void **state) {
+  struct fixture *fixture = *state;
+  run_shell(fixture, "echo nonsense, a line of it >&0; exec sleep 1000");
+  while (!fixture->broken) {
+    uv_run(&fixture->loop, UV_RUN_ONCE);
+  }
+  assert_non_null(strstr(fixture->why, "control message"));
+  assert_false(fixture->ended);
+  worker_process_kill(fixture->process);
+  await_end(fixture);
+}
+
+static void a_closed_pipe_is_told_at_once(void **state) {
+  struct fixture *fixture = *state;
+  run_shell(fixture, "exec 0<&-; exec sleep 1000");
+  while (!fixture->broken) {
+    uv_run(&fixture->loop, UV_RUN_ONCE);
+  }
+  assert_string_equal(fixture->why, "");
+  worker_process_kill(fixture->process);
+  await_end(fixture);
+}
+
+static void a_message_arrives_and_sending_to_the_dead_is_harmless(void **state) {
+  struct fixture *fixture = *state;
+  // It knows a PING by its last bytes.
+  run_shell(fixture, "dd bs=16 count=1 status=none <&0 | od -An -tu1 | tr -s ' ' | grep -q '9 0 0 0 0 0 0 "
+                     "0$' && exit 5; exit 6");
+  struct control_message ping = {.kind = CONTROL_PING, .ping = {.sequence = 9}};
+  worker_process_send(fixture->process, &ping);
+  while (!fixture->broken && !fixture->ended) {
+    uv_run(&fixture->loop, UV_RUN_ONCE);
+  }
+  if (!fixture->ended) {
+    worker_process_send(fixture->process, &ping);
+  }
+  await_end(fixture);
+  assert_int_equal(fixture->exit_status, 5);
+}
+
+static void a_program_that_is_not_there_fails(void **state) {
+  struct fixture *fixture = *state;
+  struct status status;
+  assert_false(start(fixture, "/nowhere/worker", "", &status));
+  assert_int_equal(status.reason, REASON_INTERNAL);
+  assert_non_null(strstr(status.message, "/nowhere/worker"));
+  uv_run(&fixture->loop, UV_RUN_NOWAIT);
+  assert_false(fixture->ended || fixture->broken);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(an_exit_status_is_told, begin, end),
+      cmocka_unit_test_setup_teardown(a_signal_is_told, begin, end),
+      cmocka_unit_test_setup_teardown(a_killed_process_says_nothing_more, begin, end),
+      cmocka_unit_test_setup_teardown(last_words_are_heard, begin, end),
+      cmocka_unit_test_setup_teardown(nonsense_is_told_at_once, begin, end),
+      cmocka_unit_test_setup_teardown(a_closed_pipe_is_told_at_once, begin, end),
+      cmocka_unit_test_setup_teardown(a_message_arrives_and_sending_to_the_dead_is_harmless, begin, end),
+      cmocka_unit_test_setup_teardown(a_program_that_is_not_there_fails, begin, end),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
