@@ -12,8 +12,12 @@ bool device_policy_has_process(const struct device_policy *policy) {
   return policy->state == DEVICE_STARTING || policy->state == DEVICE_UP || policy->state == DEVICE_ENDING;
 }
 
+bool device_policy_is_quarantined(const struct device_policy *policy) {
+  return policy->_quarantined;
+}
+
 bool device_policy_has_hope(const struct device_policy *policy) {
-  if (policy->state == DEVICE_QUARANTINED || policy->_quarantined) {
+  if (policy->_quarantined) {
     return false;
   }
   return policy->state == DEVICE_UP || policy->deaths < policy->limits.deaths_max;

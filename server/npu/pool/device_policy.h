@@ -93,6 +93,7 @@ void device_policy_reaped(struct device_policy *policy, int64_t now_ns);
 // No more jobs for this device. If it has a process, kill it and tell lost.
 void device_policy_quarantine(struct device_policy *policy);
 
+bool device_policy_is_quarantined(const struct device_policy *policy);
 // Whether there is a process.
 bool device_policy_has_process(const struct device_policy *policy);
 // Whether the device is up or can be expected to come up soon.

@@ -394,7 +394,9 @@ static void a_quarantined_device_ends_and_stays_down(void **unused) {
   struct fixture fixture;
   begin(&fixture);
   bring_up(&fixture);
+  assert_false(device_policy_is_quarantined(&fixture.policy));
   device_policy_quarantine(&fixture.policy);
+  assert_true(device_policy_is_quarantined(&fixture.policy));
   assert_false(device_policy_has_hope(&fixture.policy));
   die(&fixture, true);
   assert_int_equal(fixture.policy.state, DEVICE_QUARANTINED);

@@ -191,6 +191,7 @@ void pool_device_quarantine(struct pool_device *device, const char *why) {
   }
   device->has_fault = false; // whatever else happened to it, this is what counts
   set_fault(device, REASON_DEVICE_LOST, 0, "it is quarantined: %s", why);
+  snprintf(device->why, sizeof device->why, "%s", why);
   device_policy_quarantine(&device->policy);
   if (device->process != NULL) {
     lose(device);

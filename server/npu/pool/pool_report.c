@@ -47,7 +47,9 @@ static void describe_down(const struct pool_device *device, struct backend_devic
   if (policy->state == DEVICE_STARTING || policy->state == DEVICE_DOWN || policy->state == DEVICE_ENDING) {
     what = device->settled ? "restarting" : "starting";
   }
-  if (!device_policy_has_hope(policy)) {
+  if (device_policy_is_quarantined(policy)) {
+    what = "quarantined";
+  } else if (!device_policy_has_hope(policy)) {
     what = "given up";
   }
   int length = snprintf(report->detail, sizeof report->detail, "%s, %u restarts: ", what, policy->restarts);
