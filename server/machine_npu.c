@@ -47,7 +47,7 @@ static bool find_file(const char *flag, const char *given, int access_mode, cons
     return find_executable(executable, status) &&
            npu_discovery_find_file(executable, folder, name, path, status);
   }
-  if (strlen(given) >= PATH_MAX || access(given, access_mode) != 0) {
+  if (access(given, access_mode) != 0 || strlen(given) >= PATH_MAX) {
     return status_fail(status, REASON_CONFIGURATION, NULL, "%s: \"%s\" can't be used: %s", flag, given,
                        strerror(errno));
   }
