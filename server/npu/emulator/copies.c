@@ -22,9 +22,9 @@ static uint64_t number_of(const void *address) {
 
 static int32_t allocate(struct emulator *emulator, const struct context *context, void **address,
                         size_t bytes) {
-  emulator->allocations++;
+  struct fault_occasion occasion = {.device = context->device, .number = ++emulator->allocations};
   uint64_t number = 0;
-  if (faults_find(&emulator->settings.faults, FAULT_MEMORY, context->device, emulator->allocations) == NULL) {
+  if (faults_find(&emulator->settings.faults, FAULT_MEMORY, &occasion) == NULL) {
     number = memory_allocate(emulator->memory, context->device, bytes);
   }
   if (number == 0) {

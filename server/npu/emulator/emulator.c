@@ -62,7 +62,8 @@ aclError aclInit(const char *config_path) {
     status = emulated_refuse(ACL_STATUS_REPEATED_INITIALIZE, "aclInit: called before");
   } else if (!settings_read(&emulator->settings, &problem)) {
     status = emulated_refuse(ACL_STATUS_INVALID_PARAM, "aclInit: %s", problem.message);
-  } else if (faults_find(&emulator->settings.faults, FAULT_STUB, -1, 1) != NULL) {
+  } else if (faults_find(&emulator->settings.faults, FAULT_STUB, &(struct fault_occasion){-1, 1, NULL, 0}) !=
+             NULL) {
     status = emulated_refuse(ACL_STATUS_STUB_LIBRARY, "aclInit: this is a stub library");
   } else {
     emulator->memory =
@@ -217,10 +218,11 @@ static int32_t make_context(struct emulator *emulator, int32_t device, void **ha
 
 static int32_t set_device(struct emulator *emulator, int32_t device) {
   const struct faults *faults = &emulator->settings.faults;
-  if (faults_find(faults, FAULT_STUB, device, 1) != NULL) {
+  struct fault_occasion occasion = {.device = device, .number = 1};
+  if (faults_find(faults, FAULT_STUB, &occasion) != NULL) {
     return emulated_refuse(ACL_STATUS_STUB_LIBRARY, "aclrtSetDevice: this is a stub library");
   }
-  if (faults_find(faults, FAULT_REFUSE_INIT, device, 1) != NULL) {
+  if (faults_find(faults, FAULT_REFUSE_INIT, &occasion) != NULL) {
     return emulated_refuse(ACL_STATUS_RT_DRIVER_INTERNAL, "aclrtSetDevice: device %d refuses to start",
                            device);
   }

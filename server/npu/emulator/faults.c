@@ -38,6 +38,8 @@ static bool parse_option(const char *text, struct fault *fault) {
     fault->count = (uint64_t)number;
   } else if (length == 5 && strncmp(text, "every", length) == 0 && number > 0) {
     fault->every = (uint64_t)number;
+  } else if (length == 8 && strncmp(text, "elements", length) == 0) {
+    fault->elements = number;
   } else if (length == 2 && strncmp(text, "ms", length) == 0) {
     fault->milliseconds = number;
   } else {
@@ -48,7 +50,8 @@ static bool parse_option(const char *text, struct fault *fault) {
 
 static bool parse_fault(char *text, struct fault *fault) {
   char *rest = NULL;
-  *fault = (struct fault){.kind = FAULT_KINDS, .device = -1, .milliseconds = SLOW_MILLISECONDS};
+  *fault =
+      (struct fault){.kind = FAULT_KINDS, .device = -1, .milliseconds = SLOW_MILLISECONDS, .elements = -1};
   char *head = strtok_r(text, ":", &rest);
   if (head == NULL) {
     return false;
@@ -104,23 +107,37 @@ bool faults_parse(const char *text, struct faults *faults, struct status *status
     }
     if (!parse_fault(word, &faults->list[faults->count++])) {
       return status_fail(status, REASON_CONFIGURATION, NULL,
-                         "'%.*s' is no fault: KIND[@N][:device=D][:count=C][:every=E][:ms=M] is", (int)length,
-                         text + offset);
+                         "'%.*s' is no fault: KIND[@N][:device=D][:count=C][:every=E][:ms=M][:elements=L] is",
+                         (int)length, text + offset);
     }
   }
   return true;
 }
 
-const struct fault *faults_find(const struct faults *faults, enum fault_kind kind, int32_t device,
-                                uint64_t n) {
-  for (size_t i = 0; i < faults->count; i++) {
-    const struct fault *fault = &faults->list[i];
-    if (fault->kind != kind || (fault->device >= 0 && fault->device != device) || n < fault->first ||
-        (n - fault->first) % fault->every != 0) {
-      continue;
+static bool has_output(const struct fault_occasion *occasion, int64_t elements) {
+  for (size_t i = 0; i < occasion->element_count; i++) {
+    if (occasion->elements[i] == elements) {
+      return true;
     }
-    if (fault->count == 0 || (n - fault->first) / fault->every < fault->count) {
-      return fault;
+  }
+  return false;
+}
+
+static bool is_meant(const struct fault *fault, const struct fault_occasion *occasion) {
+  uint64_t n = occasion->number;
+  if ((fault->device >= 0 && fault->device != occasion->device) || n < fault->first ||
+      (n - fault->first) % fault->every != 0 ||
+      (fault->elements >= 0 && !has_output(occasion, fault->elements))) {
+    return false;
+  }
+  return fault->count == 0 || (n - fault->first) / fault->every < fault->count;
+}
+
+const struct fault *faults_find(const struct faults *faults, enum fault_kind kind,
+                                const struct fault_occasion *occasion) {
+  for (size_t i = 0; i < faults->count; i++) {
+    if (faults->list[i].kind == kind && is_meant(&faults->list[i], occasion)) {
+      return &faults->list[i];
     }
   }
   return NULL;

@@ -140,21 +140,34 @@ static void destroy(struct stream_task *task) {
   free(launch);
 }
 
+static size_t output_elements(const struct bound_call *bound, int64_t elements[EMULATED_ARGUMENTS_MAX]) {
+  size_t count = 0;
+  for (size_t i = 0; i < bound->definition->argument_count; i++) {
+    if (bound->definition->arguments[i] == EMULATED_OUTPUT) {
+      elements[count++] = (int64_t)emulated_tensor_elements(bound->call.tensors[i]);
+    }
+  }
+  return count;
+}
+
 bool launch_submit(struct emulator *emulator, const struct launch_request *request, struct stream *stream) {
   struct launch *launch = calloc(1, sizeof *launch);
   if (launch == NULL) {
     return false;
   }
   const struct faults *faults = &emulator->settings.faults;
-  int32_t device = request->bound->device;
-  const struct fault *slow = faults_find(faults, FAULT_SLOW, device, request->job);
+  int64_t elements[EMULATED_ARGUMENTS_MAX];
+  struct fault_occasion occasion = {
+      .device = request->bound->device, .number = request->job, .elements = elements};
+  occasion.element_count = output_elements(request->bound, elements);
+  const struct fault *slow = faults_find(faults, FAULT_SLOW, &occasion);
   *launch = (struct launch){.task = {.run = run, .destroy = destroy},
                             .request = *request,
                             .memory = emulator->memory,
-                            .crash = faults_find(faults, FAULT_CRASH, device, request->job) != NULL,
-                            .hang = faults_find(faults, FAULT_HANG, device, request->job) != NULL,
-                            .ecc = faults_find(faults, FAULT_ECC, device, request->job) != NULL,
-                            .flip = faults_find(faults, FAULT_FLIP, device, request->job) != NULL,
+                            .crash = faults_find(faults, FAULT_CRASH, &occasion) != NULL,
+                            .hang = faults_find(faults, FAULT_HANG, &occasion) != NULL,
+                            .ecc = faults_find(faults, FAULT_ECC, &occasion) != NULL,
+                            .flip = faults_find(faults, FAULT_FLIP, &occasion) != NULL,
                             .slow_ms = slow == NULL ? 0 : slow->milliseconds};
   bound_call_hold(request->bound);
   stream_submit(stream, &launch->task);

@@ -105,7 +105,8 @@ static void fault_means_these_jobs(void **state) {
     char given[2][10] = {"", ""};
     for (int32_t device = 0; device < 2; device++) {
       for (uint64_t job = 1; job <= 9; job++) {
-        given[device][job - 1] = faults_find(&faults, FAULT_CRASH, device, job) != NULL ? '1' : '0';
+        struct fault_occasion occasion = {.device = device, .number = job};
+        given[device][job - 1] = faults_find(&faults, FAULT_CRASH, &occasion) != NULL ? '1' : '0';
       }
     }
     assert_string_equal(given[0], meanings[i].device_0);
@@ -118,10 +119,23 @@ static void every_kind_of_fault_has_a_name(void **state) {
   struct faults faults;
   assert_true(faults_parse("crash,hang,slow:ms=7,ecc,flip,memory,refuse-init,stub", &faults, &status));
   assert_int_equal(faults.count, FAULT_KINDS);
+  struct fault_occasion first = {.number = 1};
   for (int kind = 0; kind < FAULT_KINDS; kind++) {
-    assert_non_null(faults_find(&faults, (enum fault_kind)kind, 0, 1));
+    assert_non_null(faults_find(&faults, (enum fault_kind)kind, &first));
   }
-  assert_int_equal(faults_find(&faults, FAULT_SLOW, 0, 1)->milliseconds, 7);
+  assert_int_equal(faults_find(&faults, FAULT_SLOW, &first)->milliseconds, 7);
+}
+
+static void poison_is_known_by_the_size_of_an_output(void **state) {
+  (void)state;
+  struct faults faults;
+  assert_true(faults_parse("crash:elements=12", &faults, &status));
+  int64_t elements[] = {11, 12};
+  struct fault_occasion occasion = {.number = 5, .elements = elements};
+  for (size_t count = 0; count <= 2; count++) {
+    occasion.element_count = count;
+    assert_int_equal(faults_find(&faults, FAULT_CRASH, &occasion) != NULL, count == 2);
+  }
 }
 
 static void what_is_no_fault_is_refused(void **state) {
@@ -146,9 +160,13 @@ static void what_is_no_fault_is_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_set_is_one_exact_device), cmocka_unit_test(everything_can_be_set),
-      cmocka_unit_test(wrong_value_is_refused_by_name),  cmocka_unit_test(fault_means_these_jobs),
-      cmocka_unit_test(every_kind_of_fault_has_a_name),  cmocka_unit_test(what_is_no_fault_is_refused),
+      cmocka_unit_test(nothing_set_is_one_exact_device),
+      cmocka_unit_test(everything_can_be_set),
+      cmocka_unit_test(wrong_value_is_refused_by_name),
+      cmocka_unit_test(fault_means_these_jobs),
+      cmocka_unit_test(every_kind_of_fault_has_a_name),
+      cmocka_unit_test(poison_is_known_by_the_size_of_an_output),
+      cmocka_unit_test(what_is_no_fault_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

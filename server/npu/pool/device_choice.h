@@ -25,7 +25,7 @@ uint32_t device_offer_numerics(const struct device_offer *offer);
 struct device_load {
   size_t jobs;
   uint64_t work;      // elements
-  uint64_t last_turn; // when it was last given something, as a running number
+  uint64_t last_turn; // when it was last given a job, as a running number
 };
 // Whether to give the next job to `one` rather than to `other`.
 bool device_load_is_less(const struct device_load *one, const struct device_load *other);

@@ -31,7 +31,7 @@ static uint64_t pings_unanswered(const struct device_policy *policy) {
   return policy->_pings_sent - policy->_pings_answered;
 }
 
-// Before its first answer a worker is loading: that is judged by the limit of the start.
+// Before its first sign of life a worker is loading: that is judged by the limit of the start.
 static bool heartbeat_is_missing(const struct device_policy *policy, int64_t now_ns) {
   return policy->_answers && pings_unanswered(policy) >= DEVICE_POLICY_PINGS &&
          now_ns - policy->_unanswered_since_ns >= policy->limits.heartbeat_ns;
@@ -153,9 +153,12 @@ void device_policy_start_failed(struct device_policy *policy, int64_t now_ns) {
   wait_for_restart(policy, now_ns);
 }
 
-void device_policy_ready(struct device_policy *policy) {
+void device_policy_ready(struct device_policy *policy, int64_t now_ns) {
   assert(policy->state == DEVICE_STARTING);
   policy->state = DEVICE_UP;
+  // A sign of life like any other: what falls silent after it is missed, pings answered or not.
+  policy->_answers = true;
+  policy->_unanswered_since_ns = now_ns;
 }
 
 void device_policy_job_began(struct device_policy *policy, int64_t now_ns) {

@@ -47,7 +47,7 @@ struct device_policy {
   bool _started_before, _quarantined;
   int64_t _next_start_ns;
   int64_t _started_ns;
-  bool _answers; // this process has answered a ping
+  bool _answers; // this process has given a sign of life
   uint64_t _pings_sent, _pings_answered;
   int64_t _last_ping_ns;
   int64_t _unanswered_since_ns;
@@ -76,7 +76,7 @@ bool device_policy_pong(struct device_policy *policy, uint64_t sequence, int64_t
 
 void device_policy_started(struct device_policy *policy, int64_t now_ns);
 void device_policy_start_failed(struct device_policy *policy, int64_t now_ns);
-void device_policy_ready(struct device_policy *policy);
+void device_policy_ready(struct device_policy *policy, int64_t now_ns);
 
 // The job that the worker works on, if any, from when to when.
 void device_policy_job_began(struct device_policy *policy, int64_t now_ns);

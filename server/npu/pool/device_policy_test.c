@@ -50,7 +50,7 @@ static void start(struct fixture *fixture) {
 
 static void bring_up(struct fixture *fixture) {
   start(fixture);
-  device_policy_ready(&fixture->policy);
+  device_policy_ready(&fixture->policy, fixture->now_ns);
   assert_int_equal(fixture->policy.state, DEVICE_UP);
 }
 
@@ -272,6 +272,22 @@ static void a_worker_that_falls_silent_is_killed(void **unused) {
   expect_kill(&fixture, "doesn't answer");
 }
 
+static void a_worker_that_is_silent_from_the_moment_it_is_ready_is_killed(void **unused) {
+  (void)unused;
+  struct fixture fixture;
+  begin(&fixture);
+  start(&fixture);
+  go_on(&fixture);
+  assert_int_equal(tick(&fixture), DEVICE_DEMAND_PING); // it is loading and doesn't answer
+  device_policy_ready(&fixture.policy, fixture.now_ns);
+  for (int i = 0; i < 3; i++) {
+    go_on(&fixture);
+    assert_int_equal(tick(&fixture), DEVICE_DEMAND_PING);
+  }
+  go_on(&fixture);
+  expect_kill(&fixture, "doesn't answer");
+}
+
 static void a_silent_worker_is_killed_while_it_starts_too(void **unused) {
   (void)unused;
   struct fixture fixture;
@@ -443,6 +459,7 @@ int main(void) {
       cmocka_unit_test(a_start_has_a_limit),
       cmocka_unit_test(pings_come_four_times_in_a_timeout),
       cmocka_unit_test(a_worker_that_falls_silent_is_killed),
+      cmocka_unit_test(a_worker_that_is_silent_from_the_moment_it_is_ready_is_killed),
       cmocka_unit_test(a_silent_worker_is_killed_while_it_starts_too),
       cmocka_unit_test(a_server_that_was_held_up_accuses_nobody),
       cmocka_unit_test(a_late_answer_counts),

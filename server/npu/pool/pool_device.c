@@ -274,8 +274,9 @@ void pool_device_send(struct pool_device *device, struct pool_item *item) {
   item->id = ++pool->last_id;
   item->sent_ns = pool_now_ns(pool);
   device->items[device->item_count++] = item;
-  device->load.last_turn = ++pool->last_turn;
   if (item->run_task != NULL) {
+    // Plans don't count as turns: the run that follows goes where its plan went, to the executor kept there.
+    device->load.last_turn = ++pool->last_turn;
     item->run_task->device = (int32_t)device->number;
     device->job_count++;
     device->load.jobs++;
@@ -338,7 +339,7 @@ static void on_ready(struct pool_device *device, const struct control_ready *rea
   device->ready = *ready;
   device->offer = (struct device_offer){
       .product = ready->product, .operators = ready->operators, .deterministic = ready->deterministic};
-  device_policy_ready(&device->policy);
+  device_policy_ready(&device->policy, pool_now_ns(device->pool));
   pool_report(device);
   pool_reconsider_waiting(pool);
   pool_send_waiting(pool);

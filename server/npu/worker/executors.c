@@ -93,20 +93,35 @@ static void destroy_arguments(const struct acl_functions *functions, const struc
   memset(arguments, 0, OPERATOR_PARAMETERS_MAX * sizeof *arguments);
 }
 
+// An input of which only the shape is read has no storage on the device. CANN makes a contiguous copy of what
+// is strided, so that its strides must not lead anywhere.
+static struct tensor_desc desc_on_device(const struct plan *plan, size_t parameter) {
+  const struct operator_parameter *described = &plan->definition->parameters[parameter];
+  struct tensor_desc desc = plan->arguments.values[parameter].tensor;
+  if (described->shape_only) {
+    struct status status;
+    desc = tensor_desc_like(&desc);
+    bool legal = tensor_desc_normalise(&desc, DIRECTION_INPUT, described->name, &status);
+    assert(legal); // the plan's own shape
+  }
+  return desc;
+}
+
 static bool create_argument(const struct executors *executors, const struct plan *plan, size_t parameter,
                             void *address, union npu_argument *argument, struct status *status) {
   const struct acl_functions *functions = &executors->library->functions;
   const struct argument_value *value = &plan->arguments.values[parameter];
-  const struct tensor_desc *desc = &value->tensor;
   const char *call = NULL;
   switch (value->kind) {
-  case PARAMETER_KIND_TENSOR:
+  case PARAMETER_KIND_TENSOR: {
+    struct tensor_desc desc = desc_on_device(plan, parameter);
     argument->tensor = functions->aclCreateTensor(
-        desc->shape, desc->rank, data_type_to_cann(desc->data_type), desc->strides, desc->storage_offset,
-        format_on_device(plan->definition->npu, desc), &desc->storage_elements, 1,
+        desc.shape, desc.rank, data_type_to_cann(desc.data_type), desc.strides, desc.storage_offset,
+        format_on_device(plan->definition->npu, &desc), &desc.storage_elements, 1,
         address != NULL ? address : executors->placeholder);
     call = argument->tensor == NULL ? "aclCreateTensor" : NULL;
     break;
+  }
   case PARAMETER_KIND_INT_ARRAY:
     argument->int_array = functions->aclCreateIntArray(value->int_array.values, value->int_array.count);
     call = argument->int_array == NULL ? "aclCreateIntArray" : NULL;
