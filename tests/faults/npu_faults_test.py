@@ -33,15 +33,14 @@ class Load:
 
     def call(self, jobs, number):
         target = "auto" if number % 4 == 0 else "npu"
-        with aclnn_client.Client(self.address, target=target, timeout=120, retries=-1) as client:
-            for job in itertools.islice(itertools.cycle(jobs), number, None):
-                if self.stopping.is_set():
-                    return
-                try:
+        try:
+            with aclnn_client.Client(self.address, target=target, timeout=120, retries=0) as client:
+                for job in itertools.islice(itertools.cycle(jobs), number, None):
+                    if self.stopping.is_set():
+                        return
                     self.note(self.one_call(client, job) if number % 2 == 0 else self.two_phases(client, job))
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is told at the end
-                    self.failures.append(repr(error))
-                    return
+        except BaseException as error:  # noqa: B036 - whatever it is, it is told at the end
+            self.failures.append(repr(error))
 
     def one_call(self, client, job):
         return job.run(client)
