@@ -7,6 +7,7 @@
 #define ACLNN_KERNELS_OPERATOR_H
 
 #include "kernels/argument.h"
+#include "kernels/cpu.h"
 #include "kernels/parallel.h"
 #include "kernels/status.h"
 #include "kernels/tensor.h"
@@ -67,6 +68,7 @@ struct operator_run {
   void *storages[OPERATOR_PARAMETERS_MAX];
   void *workspace;              // workspace_bytes long, TENSOR_ALIGNMENT-aligned, contents undefined
   struct parallel *parallel;    // NULL: run on this thread alone
+  const struct cpu *cpu;        // NULL: plain C, usual caches
   const atomic_bool *cancelled; // NULL, or looked at between blocks of work: the run then ends with CANCELLED
 };
 

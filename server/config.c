@@ -24,6 +24,7 @@ enum flag_kind {
   FLAG_LISTEN,
   FLAG_NPU,
   FLAG_AUTO_OFF,
+  FLAG_CPU_PATH,
   FLAG_BYTES,
   FLAG_COUNT,
   FLAG_DURATION,
@@ -80,6 +81,9 @@ static const struct flag flags[] = {
      "how long a started job waits for its client"},
     {"--threads", FLAG_COUNT, AT(threads), 0, 1024, "N", "0",
      "threads that compute; 0: one for each processor"},
+    {"--cpu-path", FLAG_CPU_PATH, AT(cpu), 0, 0, "NAME", "auto",
+     "code path of the CPU kernels: scalar, neon, avx2, avx512, or auto for the widest; results are the "
+     "same"},
     {"--max-connections", FLAG_COUNT, AT(connections_max), 1, 100000, "N", "1000",
      "connections at a time; further ones are closed at once"},
     {"--handle-key-file", FLAG_TEXT, AT(handle_key_file), 0, 0, "FILE", NULL,
@@ -187,6 +191,14 @@ static bool parse_npu(const struct flag *flag, const char *text, struct config *
   return true;
 }
 
+static bool parse_cpu_path(const struct flag *flag, const char *text, struct cpu *value,
+                           struct status *status) {
+  cpu_detect(value);
+  struct status why;
+  return strcmp(text, "auto") == 0 || cpu_path_parse(text, &value->path, &why) ||
+         status_fail(status, REASON_CONFIGURATION, NULL, "%s: %s", flag->name, why.message);
+}
+
 static bool set_value(struct config *config, const struct flag *flag, const char *text,
                       struct status *status) {
   void *member = (char *)config + flag->offset;
@@ -210,6 +222,8 @@ static bool set_value(struct config *config, const struct flag *flag, const char
     return parse_auto_off(flag, text, member, status);
   case FLAG_FRACTION:
     return parse_fraction(flag, text, member, status);
+  case FLAG_CPU_PATH:
+    return parse_cpu_path(flag, text, member, status);
   case FLAG_BYTES:
     return parse_quantity(flag, text, byte_units, sizeof byte_units / sizeof byte_units[0],
                           "a size such as 512MiB or 4GiB", member, status);

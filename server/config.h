@@ -2,6 +2,7 @@
 #ifndef ACLNN_SERVER_CONFIG_H
 #define ACLNN_SERVER_CONFIG_H
 
+#include "kernels/cpu.h"
 #include "kernels/status.h"
 #include "server/session/session_table.h"
 
@@ -35,6 +36,7 @@ struct config {
   int64_t ttl_max_ms;
   int64_t idle_timeout_ms;
   int64_t threads; // 0: as many as the machine has
+  struct cpu cpu;  // its path as chosen
   int64_t connections_max;
   int64_t drain_grace_ms;
   int64_t drain_time_ms;

@@ -294,11 +294,28 @@ static void memory_is_the_least_of_machine_and_groups(void **state) {
   assert_int_equal(config_memory_available(folder->path), 200000);
 }
 
+static void code_path_is_chosen_by_name(void **state) {
+  (void)state;
+  struct config config;
+  struct status status;
+  assert_true(parse("", &config, &status));
+  struct cpu detected;
+  cpu_detect(&detected);
+  assert_int_equal(config.cpu.path, detected.path);
+  assert_true(parse("--cpu-path scalar", &config, &status));
+  assert_int_equal(config.cpu.path, CPU_PATH_SCALAR);
+  assert_int_equal(config.cpu.l3_bytes, detected.l3_bytes);
+  assert_false(parse("--cpu-path mmx", &config, &status));
+  assert_non_null(strstr(status.message, "--cpu-path"));
+  assert_non_null(strstr(status.message, "scalar"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(defaults_are_as_the_help_says),
       cmocka_unit_test(values_are_read_in_both_forms),
       cmocka_unit_test(flags_of_npus_are_read),
+      cmocka_unit_test(code_path_is_chosen_by_name),
       cmocka_unit_test(wrong_arguments_are_refused_and_named),
       cmocka_unit_test(short_max_ttl_cuts_the_default),
       cmocka_unit_test(more_listeners_than_allowed_are_refused),

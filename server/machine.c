@@ -25,7 +25,8 @@ static bool create_backends(const struct machine_options *machine, struct dispat
   const struct config *config = machine->config;
   struct machine_npu_options npu = {
       .config = config, .loop = machine->loop, .log = machine->log, .arena = options->arena};
-  struct cpu_backend_options cpu = {.threads = (size_t)config->threads, .clock_ns = clock_steady_ns};
+  struct cpu_backend_options cpu = {
+      .threads = (size_t)config->threads, .cpu = config->cpu, .clock_ns = clock_steady_ns};
   struct backend *npu_backend = NULL, *cpu_backend = NULL;
   if (!machine_npu_create(&npu, &npu_backend, status)) {
     return false;
@@ -110,7 +111,7 @@ static void describe(const struct config *config, struct server_info *info) {
                  .idle_timeout_ms = config->idle_timeout_ms},
       .codecs = SERVER_CODECS,
   };
-  snprintf(info->cpu_path, sizeof info->cpu_path, "%s", cpu_backend_path());
+  snprintf(info->cpu_path, sizeof info->cpu_path, "%s", cpu_path_name(config->cpu.path));
 }
 
 bool machine_create(const struct machine_options *options, struct machine **machine, struct status *status) {

@@ -320,7 +320,7 @@ int main(int argument_count, char **arguments) {
     return EXIT_SUCCESS;
   }
   if (application.config.version) {
-    printf("aclnn-server %s\n", SERVER_VERSION);
+    printf("aclnn-server %s\nCPU path %s\n", SERVER_VERSION, cpu_path_name(application.config.cpu.path));
     return EXIT_SUCCESS;
   }
   return serve(&application);

@@ -41,6 +41,7 @@ static struct cpu_backend *from_backend(struct backend *backend) {
 static void run_task(struct cpu_backend *cpu, struct backend_run_task *task, struct parallel *parallel) {
   struct operator_run *run = &task->run;
   run->parallel = parallel;
+  run->cpu = &cpu->options.cpu;
   task->started_ns = cpu->options.clock_ns(cpu->options.clock_context);
   bool ok;
   if (run->cancelled != NULL && atomic_load(run->cancelled)) {
@@ -200,8 +201,4 @@ bool cpu_backend_create(const struct cpu_backend_options *options, struct backen
             create_with_pool(options, parallel, backend, status);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return ok;
-}
-
-const char *cpu_backend_path(void) {
-  return "scalar";
 }

@@ -5,11 +5,13 @@
 #ifndef ACLNN_SERVER_CPU_CPU_BACKEND_H
 #define ACLNN_SERVER_CPU_CPU_BACKEND_H
 
+#include "kernels/cpu.h"
 #include "kernels/status.h"
 #include "server/dispatch/backend.h"
 
 struct cpu_backend_options {
   size_t threads; // 0: as many as the machine has
+  struct cpu cpu; // what kernels may use of the processor
   int64_t (*clock_ns)(void *context);
   void *clock_context;
 };
@@ -17,8 +19,5 @@ struct cpu_backend_options {
 // The backend is destroyed through its own destroy function.
 MUST_CHECK bool cpu_backend_create(const struct cpu_backend_options *options, struct backend **backend,
                                    struct status *status);
-
-// The code path of the kernels, such as "scalar".
-const char *cpu_backend_path(void);
 
 #endif

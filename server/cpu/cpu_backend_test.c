@@ -288,7 +288,6 @@ static void backend_tells_what_it_is(void **state) {
   struct backend *backend = make_backend(0); // as many threads as the machine has
   assert_int_equal(backend->target, TARGET_CPU);
   assert_int_equal(backend->numerics, 1u << NUMERICS_EXACT);
-  assert_true(strlen(cpu_backend_path()) > 0);
   backend->destroy(backend);
 }
 

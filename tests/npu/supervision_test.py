@@ -32,8 +32,6 @@ def test_both_devices_get_work(npu_server, client):
             return sum(int(word) for word in file.read().rpartition(")")[2].split()[11:13])
 
     def busy():
-        with client.stream() as stream:
-            del stream
         for job in JOBS:
             job.run(client)
         return all(jiffies(pid) > before[pid] for pid in before)

@@ -20,8 +20,8 @@ from counts import Counts, from_junit_file, from_test_log
 
 # What sanitized servers have to stand besides the unit tests, in the short form and in the long one.
 SANITIZERS = ("asan+ubsan", "tsan")
-SANITIZED_SUITES_SHORT = ("end_to_end", "conformance")
-SANITIZED_SUITES_LONG = ("end_to_end", "conformance", "acceptance")
+SANITIZED_SUITES_SHORT = ("end_to_end", "conformance", "npu", "faults")
+SANITIZED_SUITES_LONG = (*SANITIZED_SUITES_SHORT, "acceptance")
 # Folders whose tests take long; --quick leaves them out.
 SLOW_SUITES = ("soak", "bench", "container")
 # A suite that takes longer hangs. Its processes are ended and it counts as failed.
