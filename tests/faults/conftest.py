@@ -1,7 +1,7 @@
 """Faults while there is load: a short form that counts events, and a long one that lasts as long as it is told.
 
     tests/run --only faults                                      # the short form
-    ACLNN_FAULT_SECONDS=60 tests/run --only faults               # a minute with a fault each second
+    tests/run --only faults --long                               # a minute with a fault each second
 """
 
 import os

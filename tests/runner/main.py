@@ -15,6 +15,7 @@ def parse_arguments(arguments):
     parser.add_argument("--quick", action="store_true", help="leave out what takes long")
     parser.add_argument("--sanitizers", action="store_true", help="the long form under asan, ubsan and tsan")
     parser.add_argument("--no-sanitizers", action="store_true", help="leave the sanitizers out")
+    parser.add_argument("--long", action="store_true", help="faults under load for a minute, not just a few of them")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this suite (repeatable)")
     parser.add_argument("--list", action="store_true", help="name the suites")
     return parser.parse_args(arguments)
@@ -42,7 +43,7 @@ def main(arguments):
     if options.list:
         print("\n".join(suite.name for suite in suites))
         return 0
-    context = Context(root=root, quick=options.quick)
+    context = Context(root=root, quick=options.quick, long=options.long)
     total = Counts()
     table = []
     for suite in chosen_suites(suites, options):

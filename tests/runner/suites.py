@@ -26,6 +26,8 @@ SANITIZED_SUITES_LONG = (*SANITIZED_SUITES_SHORT, "acceptance")
 SLOW_SUITES = ("soak", "bench", "container")
 # A suite that takes longer hangs. Its processes are ended and it counts as failed.
 SUITE_SECONDS_MAX = 3600
+# How long the long form of the faults lasts.
+FAULT_SECONDS_LONG = 60
 # Lines of a suite's output that the summary repeats.
 _FIGURES = re.compile(r"^(golden cases|acceptance rows|random cases): .*$", re.MULTILINE)
 
@@ -44,6 +46,7 @@ class Context:
 
     root: pathlib.Path
     quick: bool
+    long: bool = False
     figures: list = dataclasses.field(default_factory=list)
 
 
@@ -141,6 +144,7 @@ def test_environment(context, binaries):
         ACLNN_SERVER_BINARY=os.path.join(binaries, "server", "aclnn-server"),
         ACLNN_CLI_BINARY=os.path.join(binaries, "client", "cli", "aclnn"),
         ACLNN_QUICK="1" if context.quick else "0",
+        ACLNN_FAULT_SECONDS=str(FAULT_SECONDS_LONG if context.long else 0),
         PYTHONPATH=str(context.root / "client" / "python"),
         PYTHONDONTWRITEBYTECODE="1",
     )
