@@ -220,7 +220,7 @@ void pool_device_kill(struct pool_device *device) {
 // ---- Items
 
 bool pool_device_has_room(const struct pool_device *device, const struct pool_item *item) {
-  if (device->policy.state != DEVICE_UP) {
+  if (device->policy.state != DEVICE_UP || !worker_process_listens(device->process)) {
     return false;
   }
   return item->run_task != NULL ? device->job_count < DEVICE_JOBS_MAX

@@ -4,7 +4,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+// What a process wrote before its end is read in so many pieces at most: more than a pipe holds comes from
+// somebody who lives on.
+#define LAST_WORDS_READS_MAX 64
 
 // The pipe, stdout, stderr, the arena.
 #define STDIO_COUNT 4
@@ -56,21 +61,6 @@ static void close_handles(struct worker_process *process, uv_close_cb closed) {
   uv_close((uv_handle_t *)&process->pipe, closed);
 }
 
-// A worker's last words may still be in the pipe when it was reaped.
-static void end_if_over(struct worker_process *process) {
-  if (process->exited && process->pipe_ended) {
-    close_handles(process, on_closed);
-  }
-}
-
-static void on_exit_of_process(uv_process_t *handle, int64_t exit_status, int signal_number) {
-  struct worker_process *process = handle->data;
-  process->exited = true;
-  process->exit_status = exit_status;
-  process->signal_number = signal_number;
-  end_if_over(process);
-}
-
 static void end_pipe(struct worker_process *process, const char *why) {
   if (process->pipe_ended) {
     return;
@@ -80,14 +70,22 @@ static void end_pipe(struct worker_process *process, const char *why) {
   if (!process->exited && !process->killed) {
     process->callbacks.broken(process->callbacks.context, why);
   }
-  end_if_over(process);
+}
+
+// What the process has started is in its group, unless it took pains to leave it.
+static void kill_group(const struct worker_process *process) {
+  (void)kill(-process->process.pid, SIGKILL);
 }
 
 void worker_process_kill(struct worker_process *process) {
   process->killed = true;
   if (!process->exited) {
-    uv_process_kill(&process->process, SIGKILL);
+    kill_group(process);
   }
+}
+
+bool worker_process_listens(const struct worker_process *process) {
+  return !process->killed && !process->exited && !process->pipe_ended;
 }
 
 // ---- The pipe
@@ -131,7 +129,7 @@ static void on_sent(uv_write_t *request, int error) {
 }
 
 void worker_process_send(struct worker_process *process, const struct control_message *message) {
-  if (process->pipe_ended || process->exited) {
+  if (!worker_process_listens(process)) {
     return;
   }
   struct sending *sending = malloc(sizeof *sending);
@@ -146,6 +144,33 @@ void worker_process_send(struct worker_process *process, const struct control_me
   }
 }
 
+// ---- The end of the process
+
+// The end of the pipe isn't waited for: what the process has started may hold it for as long as it likes.
+static void read_last_words(struct worker_process *process) {
+  uv_os_fd_t descriptor;
+  ssize_t count = 1;
+  for (size_t i = 0; i < LAST_WORDS_READS_MAX && count > 0 && !process->killed && !process->pipe_ended; i++) {
+    int error = uv_fileno((uv_handle_t *)&process->pipe, &descriptor);
+    assert(error == 0); // it is open until the end is told
+    count = recv(descriptor, process->input, sizeof process->input, MSG_DONTWAIT);
+    if (count > 0) {
+      read_messages(process, (const uint8_t *)process->input, (size_t)count);
+    }
+  }
+  end_pipe(process, NULL);
+}
+
+static void on_exit_of_process(uv_process_t *handle, int64_t exit_status, int signal_number) {
+  struct worker_process *process = handle->data;
+  process->exited = true;
+  process->exit_status = exit_status;
+  process->signal_number = signal_number;
+  kill_group(process);
+  read_last_words(process);
+  close_handles(process, on_closed);
+}
+
 // ---- The beginning
 
 static int spawn(struct worker_process *process, const struct worker_process_options *options) {
@@ -156,7 +181,9 @@ static int spawn(struct worker_process *process, const struct worker_process_opt
       {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
       {.flags = UV_INHERIT_FD, .data.fd = options->arena_descriptor},
   };
+  // With a group of its own.
   uv_process_options_t spawned = {.exit_cb = on_exit_of_process,
+                                  .flags = UV_PROCESS_DETACHED,
                                   .file = options->arguments[0],
                                   .args = options->arguments,
                                   .env = options->environment,

@@ -19,7 +19,7 @@ struct worker_process_callbacks {
   // Nothing more will come: the pipe was closed (why is NULL), or the worker doesn't speak as it must. Once
   // at most, and not after worker_process_kill.
   void (*broken)(void *context, const char *why);
-  // The process was reaped and everything that it had written was read.
+  // The process was reaped, what it had started was killed, and everything that it had written was read.
   void (*ended)(void *context, int64_t exit_status, int signal_number);
   void *context;
 };
@@ -36,7 +36,9 @@ struct worker_process_options {
 MUST_CHECK bool worker_process_start(const struct worker_process_options *options,
                                      struct worker_process **process, struct status *status);
 void worker_process_send(struct worker_process *process, const struct control_message *message);
-// SIGKILL.
+// Whether messages can still reach it, as far as is known.
+bool worker_process_listens(const struct worker_process *process);
+// SIGKILL, for what it has started, too.
 void worker_process_kill(struct worker_process *process);
 int worker_process_id(const struct worker_process *process);
 

@@ -120,10 +120,58 @@ static void a_killed_process_says_nothing_more(void **state) {
   assert_int_equal(fixture->messages, 0);
 }
 
+// What a process starts inherits its pipe, and the arena for which a pipe of the test's stands here: at its
+// end nobody holds that any more.
+static void expect_nobody_left(struct fixture *fixture, const char *script, bool kill_it) {
+  int held[2], keeps = fixture->arena;
+  assert_int_equal(pipe2(held, O_CLOEXEC), 0);
+  fixture->arena = held[1];
+  run_shell(fixture, script);
+  fixture->arena = keeps;
+  close(held[1]);
+  while (fixture->messages == 0) {
+    uv_run(&fixture->loop, UV_RUN_ONCE); // it has started its child
+  }
+  if (kill_it) {
+    worker_process_kill(fixture->process);
+  }
+  await_end(fixture);
+  char byte;
+  assert_int_equal(read(held[0], &byte, 1), 0);
+  close(held[0]);
+}
+
+#define SAYS_PONG "printf '\\010\\0\\0\\0\\024\\0\\0\\0\\007\\0\\0\\0\\0\\0\\0\\0' >&0"
+
+static void children_go_with_a_process_that_exits(void **state) {
+  struct fixture *fixture = *state;
+  expect_nobody_left(fixture, "exec 5<&0; sleep 1000 <&5 & " SAYS_PONG "; exit 3", false);
+  assert_int_equal(fixture->exit_status, 3);
+}
+
+static void children_go_with_a_process_that_is_killed(void **state) {
+  struct fixture *fixture = *state;
+  expect_nobody_left(fixture, "exec 5<&0; sleep 1000 <&5 & " SAYS_PONG "; wait", true);
+  assert_int_equal(fixture->signal_number, SIGKILL);
+}
+
+// One that has left the group isn't found, but it holds nothing up. It lives until its input ends.
+static void a_child_that_keeps_the_pipe_holds_nothing_up(void **state) {
+  struct fixture *fixture = *state;
+  run_shell(fixture, "exec 5<&0; setsid sh -c \"" SAYS_PONG "; exec cat >/dev/null\" <&5 & wait");
+  while (fixture->messages == 0) {
+    uv_run(&fixture->loop, UV_RUN_ONCE);
+  }
+  kill(worker_process_id(fixture->process), SIGTERM);
+  await_end(fixture);
+  assert_int_equal(fixture->signal_number, SIGTERM);
+  assert_false(fixture->broken);
+}
+
 // The last message of a process is read though the process is gone: a whole PONG, then the end.
 static void last_words_are_heard(void **state) {
   struct fixture *fixture = *state;
-  run_shell(fixture, "printf '\\010\\0\\0\\0\\024\\0\\0\\0\\007\\0\\0\\0\\0\\0\\0\\0' >&0; exit 1");
+  run_shell(fixture, SAYS_PONG "; exit 1");
   await_end(fixture);
   assert_int_equal(fixture->messages, 1);
   assert_int_equal(fixture->last.kind, CONTROL_PONG);
@@ -186,6 +234,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(an_exit_status_is_told, begin, end),
       cmocka_unit_test_setup_teardown(a_signal_is_told, begin, end),
       cmocka_unit_test_setup_teardown(a_killed_process_says_nothing_more, begin, end),
+      cmocka_unit_test_setup_teardown(children_go_with_a_process_that_exits, begin, end),
+      cmocka_unit_test_setup_teardown(children_go_with_a_process_that_is_killed, begin, end),
+      cmocka_unit_test_setup_teardown(a_child_that_keeps_the_pipe_holds_nothing_up, begin, end),
       cmocka_unit_test_setup_teardown(last_words_are_heard, begin, end),
       cmocka_unit_test_setup_teardown(nonsense_is_told_at_once, begin, end),
       cmocka_unit_test_setup_teardown(a_closed_pipe_is_told_at_once, begin, end),

@@ -44,6 +44,8 @@ bool arena_mapping_open(int descriptor, uint64_t bytes, struct arena_mapping *ma
     munmap(room, bytes + PAGE_BYTES);
     return false;
   }
+  // Processes that a library forks are none that the server waits for before it gives the memory to others.
+  (void)madvise(data, bytes, MADV_DONTFORK);
   if (before > 0) {
     munmap(room, before);
   }

@@ -1,10 +1,12 @@
 #include "server/npu/worker/arena_mapping.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -33,6 +35,24 @@ static void bytes_are_those_of_the_file(void **state) {
   assert_int_equal(byte, 77);
   arena_mapping_close(&mapping);
   assert_null(mapping.data);
+  close(descriptor);
+}
+
+static void a_forked_process_has_no_arena(void **state) {
+  (void)state;
+  struct arena_mapping mapping;
+  struct status status;
+  int descriptor = make_file(4 * MIB, F_SEAL_SHRINK);
+  assert_true(arena_mapping_open(descriptor, 4 * MIB, &mapping, &status));
+  pid_t child = fork();
+  if (child == 0) {
+    unsigned char resident;
+    _exit(mincore(mapping.data, 1, &resident) == -1 && errno == ENOMEM ? 0 : 1);
+  }
+  int result = -1;
+  assert_int_equal(waitpid(child, &result, 0), child);
+  assert_int_equal(result, 0);
+  arena_mapping_close(&mapping);
   close(descriptor);
 }
 
@@ -66,6 +86,7 @@ static void files_that_could_vanish_underneath_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bytes_are_those_of_the_file),
+      cmocka_unit_test(a_forked_process_has_no_arena),
       cmocka_unit_test(files_that_could_vanish_underneath_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include "server/version.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +47,21 @@ static void pin(const struct options *options, const struct log *log) {
   }
 }
 
+// Libraries start programs of their own, which get neither the pipe, as their input at that, nor the arena.
+// The pipe's new descriptor, or -1.
+static int keep_from_children(void) {
+  int pipe = fcntl(CONTROL_PIPE_DESCRIPTOR, F_DUPFD_CLOEXEC, CONTROL_ARENA_DESCRIPTOR + 1);
+  int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  bool done = pipe >= 0 && nothing >= 0 && dup2(nothing, CONTROL_PIPE_DESCRIPTOR) >= 0 &&
+              fcntl(CONTROL_ARENA_DESCRIPTOR, F_SETFD, FD_CLOEXEC) == 0;
+  if (nothing >= 0) {
+    close(nothing);
+  }
+  return done ? pipe : -1;
+}
+
 static int serve_server(const struct options *options, const struct device_settings *device) {
   struct serve_settings settings = {
-      .pipe_descriptor = CONTROL_PIPE_DESCRIPTOR,
       .arena_descriptor = CONTROL_ARENA_DESCRIPTOR,
       .library_file = options->library,
       .home = getenv("ASCEND_HOME_PATH"),
@@ -60,6 +73,11 @@ static int serve_server(const struct options *options, const struct device_setti
   if (close_range(CONTROL_ARENA_DESCRIPTOR + 1, ~0U, 0) != 0) {
     log_event(&settings.log, LOG_WARNING, "inherited descriptors stay open",
               LOG_TEXT("why", strerror(errno)));
+  }
+  settings.pipe_descriptor = keep_from_children();
+  if (settings.pipe_descriptor < 0) {
+    log_event(&settings.log, LOG_ERROR, "no pipe to a server", LOG_TEXT("why", strerror(errno)));
+    return SERVE_UNUSABLE;
   }
   if (options->affinity) {
     pin(options, &settings.log);

@@ -1,5 +1,7 @@
 #include "server/npu/worker/worker_process.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -443,6 +445,43 @@ static void nothing_else_of_the_server_stays_open(void **state) {
   worker_process_end(&worker);
 }
 
+// Whether the process's descriptor is closed when it starts a program.
+static bool is_closed_on_exec(pid_t pid, const char *descriptor) {
+  char path[64], line[128];
+  unsigned flags = 0;
+  snprintf(path, sizeof path, "/proc/%d/fdinfo/%.16s", (int)pid, descriptor);
+  FILE *file = fopen(path, "re");
+  assert_non_null(file);
+  while (fgets(line, sizeof line, file) != NULL && sscanf(line, "flags: %o", &flags) != 1) {
+  }
+  fclose(file);
+  return (flags & O_CLOEXEC) != 0;
+}
+
+static void what_a_library_starts_gets_neither_pipe_nor_arena(void **state) {
+  (void)state;
+  struct worker_process worker;
+  char path[64], target[64] = "";
+  start_ready(&worker, NULL);
+  snprintf(path, sizeof path, "/proc/%d/fd/0", (int)worker.pid);
+  assert_true(readlink(path, target, sizeof target - 1) > 0);
+  assert_string_equal(target, "/dev/null");
+  snprintf(path, sizeof path, "/proc/%d/fd", (int)worker.pid);
+  DIR *folder = opendir(path);
+  assert_non_null(folder);
+  const struct dirent *entry;
+  size_t others = 0;
+  while ((entry = readdir(folder)) != NULL) {
+    if (entry->d_name[0] != '.' && atoi(entry->d_name) > STDERR_FILENO) {
+      assert_true(is_closed_on_exec(worker.pid, entry->d_name));
+      others++;
+    }
+  }
+  closedir(folder);
+  assert_true(others > 0);
+  worker_process_end(&worker);
+}
+
 static void signals_to_the_whole_group_are_the_servers_to_handle(void **state) {
   (void)state;
   struct worker_process worker;
@@ -516,6 +555,7 @@ int main(void) {
       cmocka_unit_test(what_no_server_sends_ends_the_worker),
       cmocka_unit_test(end_of_the_pipe_ends_the_worker),
       cmocka_unit_test(nothing_else_of_the_server_stays_open),
+      cmocka_unit_test(what_a_library_starts_gets_neither_pipe_nor_arena),
       cmocka_unit_test(signals_to_the_whole_group_are_the_servers_to_handle),
       cmocka_unit_test(worker_of_another_parent_leaves),
       cmocka_unit_test(worker_dies_with_its_server),
