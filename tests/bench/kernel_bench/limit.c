@@ -12,8 +12,8 @@
 #include <emmintrin.h>
 #endif
 
-// Widest vectors that the processor has; 64 bytes are what the compiler makes of the fitting registers.
-#if defined(__x86_64__)
+// The widest vectors that the processor has. Sanitizers don't stand what chooses between the clones.
+#if defined(__x86_64__) && !defined(ACLNN_SANITIZED)
 #define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define WIDEST

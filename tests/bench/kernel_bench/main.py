@@ -1,0 +1,120 @@
+"""Measures the kernels beside their peers; tests/bench/kernels starts it when everything is built."""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import sys
+import time
+
+import torch
+
+import cases
+import contestants
+import figures
+import libraries
+import plot
+import rounds
+import tables
+import targets
+
+# Above it the machine does other work.
+IDLE_LOAD_AVERAGE = 0.3
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(
+        prog="tests/bench/kernels",
+        description="The kernels of the CPU beside torch, oneDNN, numpy and what the memory can do, in one run.")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
+                        help="write all figures there, and a plot beside it (FILE with .svg for its ending)")
+    parser.add_argument("--quick", action="store_true", help="few rounds of few shapes: a minute at most")
+    return parser.parse_args(arguments)
+
+
+def cpu_model():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def machine(kernels, onednn, effort):
+    """What the figures depend on besides the code."""
+    capability = re.search(r"CPU capability usage: (\S+)", torch.__config__.show())
+    return {
+        "cpu": cpu_model(),
+        "processors": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "kernel": platform.release(),
+        "paths": kernels.paths(),
+        "torch": torch.__version__,
+        "torch_capability": capability.group(1) if capability else None,
+        "onednn": onednn.version() if onednn else None,
+        "numpy": contestants.np.__version__,
+        "rounds": effort.rounds,
+    }
+
+
+def measure(case, data, kernels, onednn, effort):
+    """One row; ours are checked before anything is timed."""
+    group = contestants.Contestants(case, data, kernels, onednn)
+    try:
+        return figures.Row(case, rounds.run(group.calls, effort.rounds, effort.block_seconds))
+    finally:
+        group.close()
+
+
+def measure_all(kernels, onednn, effort):
+    """All rows in the order of cases; the data of a shape are made once."""
+    wanted = cases.cases(effort)
+    found = {}
+    for value_type in effort.value_types:
+        for shape in effort.shapes:
+            print(f"{value_type} {cases.shape_name(shape)}", file=sys.stderr, flush=True)
+            data = contestants.Data(value_type, shape)
+            for case in wanted:
+                if (case.value_type, case.shape) == (value_type, shape):
+                    found[case] = measure(case, data, kernels, onednn, effort)
+    return [found[case] for case in wanted]
+
+
+def write_files(path, report, picture):
+    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    path.with_suffix(".svg").write_text(picture, encoding="utf-8")
+    print(f"\nwritten: {path} and {path.with_suffix('.svg')}")
+
+
+def main(arguments):
+    options = parse_arguments(arguments)
+    effort = cases.QUICK if options.quick else cases.FULL
+    folder = pathlib.Path(os.environ["ACLNN_BIN"]) / "tests" / "bench" / "kernel_bench"
+    kernels = libraries.Kernels(str(folder / "libkernel_bench.so"))
+    onednn = libraries.OneDnn(str(folder / "libonednn_bench.so"))
+    about = machine(kernels, onednn, effort)
+    if about["load_average"] > IDLE_LOAD_AVERAGE:
+        print("other programs are running: figures, above all of several threads, say little", file=sys.stderr)
+    print("\n".join(f"{key}: {value}" for key, value in about.items()))
+    begin = time.monotonic()
+    try:
+        rows = measure_all(kernels, onednn, effort)
+    except contestants.WrongResult as error:
+        print(f"tests/bench/kernels: {error}", file=sys.stderr)
+        return 1
+    best = kernels.paths()[-1]
+    reached = targets.all_targets(rows, best)
+    print("\n".join(tables.blocks(rows, kernels.paths()) + tables.target_lines(reached)))
+    print(f"\n{len(rows)} rows in {time.monotonic() - begin:.0f} s; every result of ours had torch's fp32 bits")
+    if options.json:
+        report = {
+            "machine": about,
+            "rows": [figures.row_to_json(row, best) for row in rows],
+            "targets": [target.to_json() for target in reached],
+        }
+        write_files(options.json, report, plot.svg(rows, best, f"aclnn-server's CPU kernels ({best}), {about['cpu']}"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,142 @@
+"""What the kernels are to reach, and what they reached. Knows nothing of who measured."""
+
+import dataclasses
+import typing
+
+import cases
+import figures
+
+
+@dataclasses.dataclass
+class Target:
+    name: str
+    at_least: float
+    goal: typing.Optional[float]
+    value: typing.Optional[float] = None
+    where: str = ""  # the case that decides, or why there is no value
+    at_most: bool = False  # the value is a multiple of the limit: lower is better
+
+    def _reaches(self, mark):
+        return None if self.value is None or mark is None else (
+            self.value <= mark if self.at_most else self.value >= mark)
+
+    @property
+    def met(self):
+        """None: not measured."""
+        return self._reaches(self.at_least)
+
+    @property
+    def goal_met(self):
+        return self._reaches(self.goal)
+
+    def to_json(self):
+        return {
+            "name": self.name, "value": self.value, "at_least": self.at_least, "goal": self.goal, "met": self.met,
+            "goal_met": self.goal_met, "lower_is_better": self.at_most, "where": self.where,
+        }
+
+
+class _Found:
+    """Values with the case that each is of."""
+
+    def __init__(self):
+        self.values = []
+        self.cases = []
+
+    def add(self, ratio, case, note=""):
+        if ratio is not None:
+            self.values.append(ratio.median)
+            self.cases.append(f"{case.value_type}, {case.threads} thr, {case.shape_name}{note}")
+
+    def mean(self, target):
+        if self.values:
+            target.value = figures.geometric_mean(self.values)
+            target.where = f"{len(self.values)} shapes"
+        return target
+
+    def worst(self, target):
+        if self.values:
+            target.value = max(self.values) if target.at_most else min(self.values)
+            target.where = self.cases[self.values.index(target.value)]
+        return target
+
+
+def _select(rows, **wanted):
+    return [row for row in rows if all(getattr(row.case, key) == value for key, value in wanted.items())]
+
+
+def _backward_means(rows, path):
+    marks = {"fp32": {"int64": (1.7, 1.9), "int32": (1.95, 2.2)}, "bf16": {"int64": (2.5, 2.8), "int32": (2.5, 2.8)}}
+    for value_type, by_index in marks.items():
+        for index_type, (at_least, goal) in by_index.items():
+            for threads in (1, 2):
+                found = _Found()
+                for row in _select(rows, operator="backward", value_type=value_type, threads=threads):
+                    found.add(figures.times_faster(row, "torch", path, index_type), row.case)
+                name = f"backward {value_type} {index_type}, {threads} thr, geometric mean against torch"
+                yield found.mean(Target(name, at_least, goal))
+
+
+def _backward_worst(rows, path):
+    found = _Found()
+    for row in _select(rows, operator="backward"):
+        for index_type in cases.INDEX_TYPES:
+            found.add(figures.times_faster(row, "torch", path, index_type), row.case, f", {index_type}")
+    return found.worst(Target("backward fp32 and bf16, slowest shape against torch", 1.0, 1.2))
+
+
+def is_large_and_sparse(case):
+    """Whether writing zeros that no cache holds is nearly all the work."""
+    elements = cases.large_elements(case.shape)
+    return (elements * cases.VALUE_BYTES[case.value_type] > figures.LARGE_OUTPUT_BYTES
+            and cases.small_elements(case.shape) * figures.FEW_GRADIENTS <= elements)
+
+
+def _limit(rows, path):
+    found = _Found()
+    for row in _select(rows, operator="backward"):
+        if is_large_and_sparse(row.case):
+            for index_type in cases.INDEX_TYPES:
+                found.add(figures.times_limit(row, path, index_type), row.case, f", {index_type}")
+    name = "backward, output over 32 MB with few gradients: times the limit, worst"
+    return found.worst(Target(name, 1.2, 1.1, at_most=True))
+
+
+def _single_plane(rows, path):
+    found = _Found()
+    for row in _select(rows, operator="backward", value_type="fp32", threads=2, shape=cases.SINGLE_PLANE):
+        found.add(figures.times_faster(row, "torch", path, "int32"), row.case)
+    name = f"backward fp32 int32, 2 thr, {cases.shape_name(cases.SINGLE_PLANE)} against torch"
+    return found.worst(Target(name, 2.9, 3.5))
+
+
+def _forward(rows, path):
+    means = []
+    every = _Found()
+    for threads in (1, 2):
+        found = _Found()
+        for row in _select(rows, operator="forward", value_type="fp32", threads=threads):
+            peer = figures.best_peer(row)
+            faster = figures.times_faster(row, peer, path, "int64")
+            found.add(faster, row.case)
+            every.add(faster, row.case, f" ({peer})")
+        means.append(found.mean(Target(f"forward fp32, {threads} thr, geometric mean against the best peer", 1.5, 2.0)))
+    return [every.worst(Target("forward fp32, slowest shape against the best peer", 1.0, 1.2))] + means
+
+
+def _not_measured():
+    for name, at_least in (("aclnnMm fp32 1024^3 against cblas_sgemm called directly", 0.97),
+                           ("aclnnMm bf16 1024^3 against fp32's rate", 0.8)):
+        yield Target(name, at_least, None, where="there is no aclnnMm")
+
+
+def all_targets(rows, path):
+    """Every target with its value; path is the code path of ours that runs without being asked for another."""
+    return [
+        *_backward_means(rows, path),
+        _backward_worst(rows, path),
+        _limit(rows, path),
+        _single_plane(rows, path),
+        *_forward(rows, path),
+        *_not_measured(),
+    ]
