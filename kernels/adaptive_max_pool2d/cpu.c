@@ -1,9 +1,9 @@
-// The forward on threads of this machine: a unit of work is one row of one plane of the outputs.
+// The forward on threads of this machine: a unit of work is one row of one plane of the outputs. The plain
+// code, for all layouts and values; layouts that are usual go to the vector code where the processor has one.
 //
 // Values are compared as integer keys that order like the numbers do: both zeros have one key, and all NaNs
 // share the largest. So nothing depends on the processor's treatment of denormals.
-#include "kernels/adaptive_max_pool2d/plan.h"
-#include "kernels/operator_run.h"
+#include "kernels/adaptive_max_pool2d/cpu_job.h"
 
 #define KEY_NAN INT32_MAX
 
@@ -13,10 +13,6 @@ struct maximum {
   int64_t row;
   int64_t column;
 };
-
-// Lets `count` elements compete, `stride` elements apart, that begin at this place of their plane.
-typedef void compete(struct maximum *maximum, const void *elements, int64_t stride, int64_t count,
-                     int64_t row, int64_t column);
 
 // Order is that of sign and magnitude: negative numbers have negative keys.
 static inline int32_t key_of(uint32_t magnitude, bool negative, uint32_t infinity) {
@@ -75,7 +71,7 @@ COMPETE(fp16)
 COMPETE(bf16)
 #undef COMPETE
 
-static compete *choose_compete(enum data_type type) {
+static forward_compete *choose_compete(enum data_type type) {
   switch (type) {
   case DATA_TYPE_FLOAT16:
     return compete_fp16;
@@ -85,14 +81,6 @@ static compete *choose_compete(enum data_type type) {
     return compete_fp32;
   }
 }
-
-struct forward_job {
-  const struct operator_run *run;
-  const struct forward_plan *plan;
-  compete *compete;
-  int64_t value_bytes;
-  bool wide_indices;
-};
 
 // The window of one output: rows [row_begin, row_end) and columns [column_begin, column_end) of its plane.
 struct window {
@@ -143,7 +131,7 @@ static void store_index(const struct forward_job *job, int64_t to, int64_t index
   }
 }
 
-static void compute_row(const struct forward_job *job, int64_t plane, int64_t row) {
+void forward_pool_row(const struct forward_job *job, int64_t plane, int64_t row) {
   const struct plane_view *self = &job->plan->self;
   const struct plane_view *output_out = &job->plan->output_out;
   const struct plane_view *indices_out = &job->plan->indices_out;
@@ -181,7 +169,7 @@ static void compute_rows(void *context, size_t slot, size_t begin, size_t end) {
   const struct forward_job *job = context;
   int64_t rows = job->plan->output_out.rows;
   for (size_t unit = begin; unit < end; unit++) {
-    compute_row(job, (int64_t)unit / rows, (int64_t)unit % rows);
+    forward_pool_row(job, (int64_t)unit / rows, (int64_t)unit % rows);
   }
 }
 
@@ -198,6 +186,9 @@ bool forward_run(const struct operator_run *run, struct status *status) {
       .value_bytes = (int64_t)data_type_bytes(arguments->values[FORWARD_SELF].tensor.data_type),
       .wide_indices = arguments->values[FORWARD_INDICES_OUT].tensor.data_type == DATA_TYPE_INT64,
   };
+  if (forward_is_vectorisable(&job)) {
+    return forward_run_vectorised(&job, status);
+  }
   size_t rows = (size_t)(job.plan->output_out.planes * job.plan->output_out.rows);
   return operator_run_units(run, rows, job.plan->row_elements, compute_rows, &job, status);
 }

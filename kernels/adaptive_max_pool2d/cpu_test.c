@@ -56,6 +56,7 @@ static int64_t plain_argmax(const struct operator_call *call, int64_t flat) {
 
 // Every element of both storages is as expected: the view's, and zeros in the holes.
 static void assert_outputs(const struct operator_call *call, const int64_t *argmax, size_t threads) {
+  const char *path = cpu_path_name(call->cpu->path);
   const struct tensor_desc *self = call_desc(call, SELF);
   const struct tensor_desc *output = call_desc(call, OUTPUT_OUT);
   const struct tensor_desc *indices = call_desc(call, INDICES_OUT);
@@ -69,14 +70,14 @@ static void assert_outputs(const struct operator_call *call, const int64_t *argm
   }
   for (int64_t element = 0; element < output->storage_elements; element++) {
     if (!value_equal(self->data_type, values, call->storages[OUTPUT_OUT], element)) {
-      fail_msg("element %lld of outputOut with %zu threads", (long long)element, threads);
+      fail_msg("element %lld of outputOut with %zu threads, %s", (long long)element, threads, path);
     }
   }
   for (int64_t element = 0; element < indices->storage_elements; element++) {
     int64_t given = index_read(call, call->storages[INDICES_OUT], element);
     if (given != positions[element]) {
-      fail_msg("element %lld of indicesOut is %lld instead of %lld with %zu threads", (long long)element,
-               (long long)given, (long long)positions[element], threads);
+      fail_msg("element %lld of indicesOut is %lld instead of %lld with %zu threads, %s", (long long)element,
+               (long long)given, (long long)positions[element], threads, path);
     }
   }
   free(values);
@@ -89,12 +90,17 @@ static void assert_runs_as_expected(struct operator_call *call, const struct cal
   for (int64_t flat = 0; flat < elements; flat++) {
     argmax[flat] = plain_argmax(call, flat);
   }
-  for (size_t i = 0; i < CALL_POOLS; i++) {
-    if (!call_run(call, pools->pools[i])) {
-      fail_msg("%s", call->status.message);
+  for (enum cpu_path path = 0; path < CPU_PATH_COUNT; path++) {
+    struct cpu cpu = {.path = path};
+    call->cpu = &cpu;
+    for (size_t i = 0; i < CALL_POOLS && cpu_path_is_available(path); i++) {
+      if (!call_run(call, pools->pools[i])) {
+        fail_msg("%s", call->status.message);
+      }
+      assert_outputs(call, argmax, pools->threads[i]);
     }
-    assert_outputs(call, argmax, pools->threads[i]);
   }
+  call->cpu = NULL;
   free(argmax);
 }
 

@@ -60,7 +60,12 @@ bool call_plan(struct operator_call *call) {
 
 static struct operator_run prepare(struct operator_call *call, struct parallel *parallel) {
   struct operator_run run = {
-      .plan = &call->plan, .workspace = call->workspace, .parallel = parallel, .cancelled = call->cancelled};
+      .plan = &call->plan,
+      .workspace = call->workspace,
+      .parallel = parallel,
+      .cpu = call->cpu,
+      .cancelled = call->cancelled,
+  };
   memcpy(run.storages, call->storages, sizeof run.storages);
   memset(call->workspace, GARBAGE, call->plan.workspace_bytes);
   for (size_t i = 0; i < call->plan.tensor_count; i++) {

@@ -11,6 +11,7 @@
 struct operator_call {
   struct operator_request request;
   const atomic_bool *cancelled; // for the runs; NULL at first
+  const struct cpu *cpu;        // for the runs; NULL at first
   struct plan plan;
   struct status status;                    // of the last step that failed
   void *storages[OPERATOR_PARAMETERS_MAX]; // after call_plan

@@ -1,0 +1,201 @@
+// Vectors of FORWARD_VECTOR_BYTES bytes, and the few operations on them that the language's own vectors can't
+// say well. For the sources of one code path, which are compiled with that path's options; everything is
+// static, so that paths don't share code.
+#ifndef ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_LANES_H
+#define ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_LANES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define LANES (FORWARD_VECTOR_BYTES / 4)
+#define WIDE_LANES (FORWARD_VECTOR_BYTES / 8)
+
+#define VECTOR_OF(type, bytes) type __attribute__((vector_size(bytes)))
+#define VECTOR_IN_MEMORY(type, bytes)                                                                        \
+  type __attribute__((vector_size(bytes), aligned(sizeof(type)), may_alias))
+
+typedef VECTOR_OF(int32_t, FORWARD_VECTOR_BYTES) ints;
+typedef VECTOR_OF(float, FORWARD_VECTOR_BYTES) floats;
+typedef VECTOR_OF(uint32_t, FORWARD_VECTOR_BYTES) words;
+typedef VECTOR_OF(int64_t, FORWARD_VECTOR_BYTES) wides; // half as many
+typedef VECTOR_OF(int32_t, FORWARD_VECTOR_BYTES / 2) few_ints;
+typedef VECTOR_OF(uint16_t, FORWARD_VECTOR_BYTES / 2) halves;
+typedef VECTOR_IN_MEMORY(int32_t, FORWARD_VECTOR_BYTES) ints_in_memory;
+typedef VECTOR_IN_MEMORY(int64_t, FORWARD_VECTOR_BYTES) wides_in_memory;
+typedef VECTOR_IN_MEMORY(int32_t, FORWARD_VECTOR_BYTES / 2) few_ints_in_memory;
+typedef VECTOR_IN_MEMORY(uint16_t, FORWARD_VECTOR_BYTES / 2) halves_in_memory;
+
+#define INLINE static inline __attribute__((always_inline))
+
+#if FORWARD_VECTOR_BYTES == 64
+#define EACH_LANE                                                                                            \
+  { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }
+#define INTERLEAVED_LOW                                                                                      \
+  { 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23 }
+#define INTERLEAVED_HIGH                                                                                     \
+  { 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 }
+#define EACH_WIDE_LANE                                                                                       \
+  { 0, 1, 2, 3, 4, 5, 6, 7 }
+#define EVEN_WIDE                                                                                            \
+  { 0, 2, 4, 6, 8, 10, 12, 14 }
+#define ODD_WIDE                                                                                             \
+  { 1, 3, 5, 7, 9, 11, 13, 15 }
+#elif FORWARD_VECTOR_BYTES == 32
+#define EACH_LANE                                                                                            \
+  { 0, 1, 2, 3, 4, 5, 6, 7 }
+#define INTERLEAVED_LOW                                                                                      \
+  { 0, 8, 1, 9, 2, 10, 3, 11 }
+#define INTERLEAVED_HIGH                                                                                     \
+  { 4, 12, 5, 13, 6, 14, 7, 15 }
+#define EACH_WIDE_LANE                                                                                       \
+  { 0, 1, 2, 3 }
+#define EVEN_WIDE                                                                                            \
+  { 0, 2, 4, 6 }
+#define ODD_WIDE                                                                                             \
+  { 1, 3, 5, 7 }
+#else
+#define EACH_LANE                                                                                            \
+  { 0, 1, 2, 3 }
+#define INTERLEAVED_LOW                                                                                      \
+  { 0, 4, 1, 5 }
+#define INTERLEAVED_HIGH                                                                                     \
+  { 2, 6, 3, 7 }
+#define EACH_WIDE_LANE                                                                                       \
+  { 0, 1 }
+#define EVEN_WIDE                                                                                            \
+  { 0, 2 }
+#define ODD_WIDE                                                                                             \
+  { 1, 3 }
+#endif
+
+INLINE ints every(int32_t value) {
+  return (ints){0} + value;
+}
+
+INLINE ints lane_numbers(void) {
+  return (ints)EACH_LANE;
+}
+
+#if FORWARD_VECTOR_BYTES == 64 && defined(__AVX512BW__)
+
+typedef __mmask16 condition;
+
+INLINE condition greater_floats(ints a, ints b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
+}
+INLINE condition equal_floats(ints a, ints b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ);
+}
+INLINE condition less_ints(ints a, ints b) {
+  return _mm512_cmplt_epi32_mask((__m512i)a, (__m512i)b);
+}
+INLINE ints choose(condition first, ints a, ints b) {
+  return (ints)_mm512_mask_mov_epi32((__m512i)b, first, (__m512i)a);
+}
+INLINE ints larger_words(ints a, ints b) {
+  return (ints)_mm512_max_epu32((__m512i)a, (__m512i)b);
+}
+INLINE bool any_greater(ints a, ints b) {
+  return _mm512_cmpgt_epi32_mask((__m512i)a, (__m512i)b) != 0;
+}
+INLINE wides larger_wides(wides a, wides b) {
+  return (wides)_mm512_max_epi64((__m512i)a, (__m512i)b);
+}
+INLINE wides keep_first(wides a, int64_t count, int64_t otherwise) {
+  return (wides)_mm512_mask_mov_epi64(_mm512_set1_epi64(otherwise), (__mmask8)((1u << count) - 1),
+                                      (__m512i)a);
+}
+INLINE ints pick(ints a, ints b, ints from) {
+  return (ints)_mm512_permutex2var_epi32((__m512i)a, (__m512i)from, (__m512i)b);
+}
+
+#else
+
+typedef ints condition;
+
+INLINE condition greater_floats(ints a, ints b) {
+  return (ints)((floats)a > (floats)b);
+}
+INLINE condition equal_floats(ints a, ints b) {
+  return (ints)((floats)a == (floats)b);
+}
+INLINE condition less_ints(ints a, ints b) {
+  return a < b;
+}
+
+#if FORWARD_VECTOR_BYTES == 32 && defined(__AVX2__)
+INLINE ints choose(condition first, ints a, ints b) {
+  return (ints)_mm256_blendv_epi8((__m256i)b, (__m256i)a, (__m256i)first);
+}
+INLINE ints larger_words(ints a, ints b) {
+  return (ints)_mm256_max_epu32((__m256i)a, (__m256i)b);
+}
+INLINE bool any_greater(ints a, ints b) {
+  return _mm256_movemask_epi8((__m256i)(a > b)) != 0;
+}
+INLINE wides larger_wides(wides a, wides b) {
+  return (wides)_mm256_blendv_epi8((__m256i)b, (__m256i)a, _mm256_cmpgt_epi64((__m256i)a, (__m256i)b));
+}
+INLINE ints pick(ints a, ints b, ints from) {
+  __m256 of_a = (__m256)_mm256_permutevar8x32_epi32((__m256i)a, (__m256i)from);
+  __m256 of_b = (__m256)_mm256_permutevar8x32_epi32((__m256i)b, (__m256i)from);
+  return (ints)_mm256_blendv_ps(of_a, of_b, (__m256)(from << 28));
+}
+#else
+INLINE ints choose(condition first, ints a, ints b) {
+  return (first & a) | (~first & b);
+}
+INLINE ints larger_words(ints a, ints b) {
+  return choose((ints)((words)a > (words)b), a, b);
+}
+INLINE bool any_greater(ints a, ints b) {
+  wides above = (wides)(a > b);
+  int64_t any = 0;
+  for (int lane = 0; lane < WIDE_LANES; lane++) {
+    any |= above[lane];
+  }
+  return any != 0;
+}
+INLINE wides larger_wides(wides a, wides b) {
+  wides first = a > b;
+  return (first & a) | (~first & b);
+}
+// Lane number i is a's from[i]th, or b's where from[i] goes on beyond a.
+INLINE ints pick(ints a, ints b, ints from) {
+  return __builtin_shuffle(a, b, from);
+}
+#endif
+
+// `otherwise` in all lanes but the first `count`.
+INLINE wides keep_first(wides a, int64_t count, int64_t otherwise) {
+  wides kept = (wides)EACH_WIDE_LANE < (wides){0} + count;
+  return (kept & a) | (~kept & ((wides){0} + otherwise));
+}
+
+#endif
+
+// Pairs of lanes become one: a's in the lower half, b's in the upper.
+INLINE wides larger_of_pairs(wides a, wides b) {
+  return larger_wides(__builtin_shuffle(a, b, (wides)EVEN_WIDE), __builtin_shuffle(a, b, (wides)ODD_WIDE));
+}
+
+// What each of the vectors holds at most: lane number i tells vector number i's.
+INLINE wides largest_of_each(const wides *of) {
+  wides level[WIDE_LANES];
+  memcpy(level, of, sizeof level);
+#pragma GCC unroll 4
+  for (int count = WIDE_LANES; count > 1; count /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < count / 2; i++) {
+      level[i] = larger_of_pairs(level[2 * i], level[2 * i + 1]);
+    }
+  }
+  return level[0];
+}
+
+#endif

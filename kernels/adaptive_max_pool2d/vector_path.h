@@ -1,0 +1,97 @@
+// The forward's inner loops, compiled once for each vector path of the processor. All are pure functions of
+// their arguments, usable from any thread, and give the same results on each path.
+//
+// Elements of 16 bits are widened to the upper half of 32, where they order as fp32 does. While a maximum is
+// searched, an element is a "candidate" of 64 bits: its value as a number that orders like it (both zeros are
+// one) above its position in the plane, inverted. The larger of two candidates is then the better one, the
+// first of equals. NaN are only noticed: rows that have one are left to the plain code.
+#ifndef ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_VECTOR_PATH_H
+#define ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_VECTOR_PATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// Of the widest path.
+#define FORWARD_LANES_MAX 16
+#define FORWARD_WIDE_LANES_MAX 8
+// Positions within what one call looks at are counted in as many.
+#define FORWARD_PIECE_ELEMENTS 65536
+
+struct forward_elements {
+  const void *storage;
+  int64_t count; // in the whole storage: nothing is read beyond
+  bool half;     // of 16 bits, otherwise of 32
+  int32_t infinity;
+};
+
+// Rows of a plane.
+struct forward_piece {
+  int64_t offset; // of the first element in its storage
+  int64_t rows;
+  int64_t columns;
+  int64_t row_stride;
+  int32_t position;      // of the first element in its plane
+  int32_t row_positions; // from a row to the next
+};
+
+// Windows in rows of candidates; all rows have the same.
+struct forward_windows {
+  const int32_t *begins;
+  const int32_t *widths;
+  int64_t count; // of a row
+  int64_t rows;
+  int64_t pitch; // candidates from row to row
+};
+
+// How outputs of windows of at most two rows and columns are picked from two vectors of columns, for each
+// vector of outputs.
+struct forward_pairs {
+  const int32_t *first;  // lanes of the two vectors, for each output
+  const int32_t *second; // the same if the window has one column
+  const int32_t *begins; // column of the first vector's first lane, for each vector of outputs
+  int64_t outputs;
+};
+
+// One or two rows of input that make a row of outputs.
+struct forward_row_pair {
+  int64_t offsets[2];
+  int32_t positions[2];
+};
+
+struct forward_results {
+  void *values;
+  void *indices;
+  bool wide_indices;
+  int64_t room; // that may be written from there on, with anything beyond the results
+};
+
+struct forward_vector_path {
+  int64_t lanes;
+  int64_t wide_lanes;
+  // The best candidate of each column. `merge` lets the candidates that are there compete. True if a NaN was
+  // among what was read. There is room for `lanes` candidates at least.
+  bool (*reduce_rows)(const struct forward_elements *elements, const struct forward_piece *piece, bool merge,
+                      int64_t *candidates);
+  // The same with elements one after the other, which become wide_lanes candidates.
+  bool (*reduce_run)(const struct forward_elements *elements, int64_t offset, int64_t count, int32_t position,
+                     bool merge, int64_t *candidates);
+  // The best position in each window. Reads and writes up to a vector beyond the last.
+  void (*reduce_windows)(const struct forward_windows *windows, const int64_t *candidates,
+                         int32_t *positions);
+  // A row of outputs.
+  bool (*pool_pairs)(const struct forward_elements *elements, const struct forward_pairs *pairs,
+                     const struct forward_row_pair *rows, const struct forward_results *results);
+  // Two rows of outputs at once, of planes so narrow that a vector holds a row.
+  bool (*pool_two_rows)(const struct forward_elements *elements, const struct forward_pairs *pairs,
+                        const struct forward_row_pair *rows, const struct forward_results *results);
+  // Positions from `position` on, which begin again with 0 at `plane`.
+  void (*count_positions)(const struct forward_results *results, int64_t count, int32_t position,
+                          int32_t plane);
+};
+
+#if defined(__x86_64__)
+extern const struct forward_vector_path forward_vector_avx2;
+extern const struct forward_vector_path forward_vector_avx512;
+#endif
+
+#endif
