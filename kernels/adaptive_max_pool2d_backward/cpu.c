@@ -4,6 +4,7 @@
 // A plane of one range looks at all of its gradients. The ranges of a large plane look only at those rows of
 // gradOutput whose windows reach into them, which is right as long as each index lies in the rows of its
 // window. Where one doesn't, the whole run is done again with every range looking at everything.
+#include "kernels/adaptive_max_pool2d_backward/dense.h"
 #include "kernels/adaptive_max_pool2d_backward/plan.h"
 #include "kernels/half.h"
 #include "kernels/operator_run.h"
@@ -265,13 +266,8 @@ static bool compute(struct backward_job *job, struct status *status) {
   return operator_run_units(job->run, units, plan->range_elements + gradients, compute_units, job, status);
 }
 
-bool backward_run(const struct operator_run *run, struct status *status) {
-  if (run->plan->empty) {
-    return operator_run_zero(run, BACKWARD_GRAD_INPUT, status);
-  }
-  if (!operator_run_zero_holes(run, BACKWARD_GRAD_INPUT, status)) {
-    return false;
-  }
+// By ranges: first each of them with its windows alone, then, if an index is outside, with everything.
+static bool run_ranges(const struct operator_run *run, bool ranges_read_all, struct status *status) {
   enum data_type value_type = run->plan->arguments.values[BACKWARD_GRAD_INPUT].tensor.data_type;
   enum data_type index_type = run->plan->arguments.values[BACKWARD_INDICES].tensor.data_type;
   struct backward_job job = {
@@ -281,12 +277,15 @@ bool backward_run(const struct operator_run *run, struct status *status) {
       .value_bytes = (int64_t)data_type_bytes(value_type),
       .index_bytes = (int64_t)data_type_bytes(index_type),
       .add = choose_add(value_type, index_type),
+      .ranges_read_all = ranges_read_all,
   };
-  if (!compute(&job, status)) {
-    return false;
-  }
-  if (!job.refused) {
-    return true;
+  if (!ranges_read_all) {
+    if (!compute(&job, status)) {
+      return false;
+    }
+    if (!job.refused) {
+      return true;
+    }
   }
   if (!backward_check_inputs(run, status)) {
     return false;
@@ -300,4 +299,21 @@ bool backward_run(const struct operator_run *run, struct status *status) {
     return status_fail(status, REASON_INTERNAL, "indices", "indices changed while they were read");
   }
   return true;
+}
+
+bool backward_run(const struct operator_run *run, struct status *status) {
+  if (run->plan->empty) {
+    return operator_run_zero(run, BACKWARD_GRAD_INPUT, status);
+  }
+  if (!operator_run_zero_holes(run, BACKWARD_GRAD_INPUT, status)) {
+    return false;
+  }
+  if (!backward_plan_of(run->plan)->dense) {
+    return run_ranges(run, false, status);
+  }
+  bool done;
+  if (!backward_run_dense(run, &done, status)) {
+    return false;
+  }
+  return done || run_ranges(run, true, status);
 }

@@ -66,18 +66,33 @@ static void *expected_storage(const struct operator_call *call) {
   return storage;
 }
 
+// On one pool and one processor, NULL for none.
+static void assert_run_gives(struct operator_call *call, const struct call_pools *pools, size_t pool,
+                             const struct cpu *cpu, const void *expected) {
+  const struct tensor_desc *grad_input = call_desc(call, GRAD_INPUT);
+  const char *path = cpu == NULL ? "no" : cpu_path_name(cpu->path);
+  call->cpu = cpu;
+  if (!call_run(call, pools->pools[pool])) {
+    fail_msg("%s (%s)", call->status.message, path);
+  }
+  call->cpu = NULL;
+  for (int64_t element = 0; element < grad_input->storage_elements; element++) {
+    if (!value_equal(grad_input->data_type, call->storages[GRAD_INPUT], expected, element)) {
+      fail_msg("element %lld with %zu threads, path %s", (long long)element, pools->threads[pool], path);
+    }
+  }
+}
+
+// On all pools and processors, each with each other over a few calls.
 static void assert_runs_as_expected(struct operator_call *call, const struct call_pools *pools) {
   void *expected = expected_storage(call);
-  const struct tensor_desc *grad_input = call_desc(call, GRAD_INPUT);
+  struct call_cpus here = call_cpus_here();
   for (size_t i = 0; i < CALL_POOLS; i++) {
-    if (!call_run(call, pools->pools[i])) {
-      fail_msg("%s", call->status.message);
-    }
-    for (int64_t element = 0; element < grad_input->storage_elements; element++) {
-      if (!value_equal(grad_input->data_type, call->storages[GRAD_INPUT], expected, element)) {
-        fail_msg("element %lld with %zu threads", (long long)element, pools->threads[i]);
-      }
-    }
+    assert_run_gives(call, pools, i, NULL, expected);
+  }
+  for (size_t i = 0; i < here.count; i++) {
+    assert_run_gives(call, pools, 0, &here.cpus[i], expected);
+    assert_run_gives(call, pools, 2 + i % (CALL_POOLS - 2), &here.cpus[i], expected);
   }
   free(expected);
 }

@@ -97,6 +97,64 @@ static bool validate(const struct operator_arguments *arguments, struct status *
          check_somewhere_to_go(grad_output, self, status);
 }
 
+// Whole cache lines of bytes, and their number of floats.
+static int64_t whole_lines(int64_t bytes) {
+  return (bytes + TENSOR_ALIGNMENT - 1) / TENSOR_ALIGNMENT * TENSOR_ALIGNMENT;
+}
+
+static int64_t whole_line_floats(int64_t floats) {
+  return whole_lines(floats * (int64_t)sizeof(float)) / (int64_t)sizeof(float);
+}
+
+static bool is_dense(const struct plan *plan, const struct backward_plan *backward) {
+  static const size_t tensors[] = {BACKWARD_GRAD_OUTPUT, BACKWARD_INDICES, BACKWARD_GRAD_INPUT};
+  for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
+    if (!tensor_desc_is_contiguous(&plan->arguments.values[tensors[i]].tensor)) {
+      return false;
+    }
+  }
+  if (backward->ranges_per_plane > 1) {
+    return backward->grad_input.columns <= BACKWARD_RANGE_ELEMENTS &&
+           backward->grad_output.columns <= OPERATOR_RUN_CANCEL_ELEMENTS;
+  }
+  return backward->grad_output.rows * backward->grad_output.columns <= OPERATOR_RUN_CANCEL_ELEMENTS;
+}
+
+// Units and scratch of a dense run; the number of units.
+static int64_t plan_dense(struct backward_plan *backward, int64_t value_bytes) {
+  int64_t planes = backward->grad_input.planes;
+  int64_t plane_elements = backward->grad_input.rows * backward->grad_input.columns;
+  int64_t plane_gradients = backward->grad_output.rows * backward->grad_output.columns;
+  int64_t units, piece_elements;
+  if (backward->ranges_per_plane > 1) {
+    backward->band_rows =
+        (backward->range_elements + backward->grad_input.columns - 1) / backward->grad_input.columns;
+    backward->bands_per_plane = (backward->grad_input.rows + backward->band_rows - 1) / backward->band_rows;
+    units = planes * backward->ranges_per_plane; // as many as there are when all of them look at everything
+    piece_elements = BACKWARD_RANGE_ELEMENTS;
+  } else {
+    int64_t larger = plane_gradients > plane_elements ? plane_gradients : plane_elements;
+    int64_t wanted = BACKWARD_UNIT_ELEMENTS > larger ? BACKWARD_UNIT_ELEMENTS / larger : 1;
+    backward->unit_planes = wanted < planes ? wanted : planes;
+    units = (planes + backward->unit_planes - 1) / backward->unit_planes;
+    piece_elements = backward->unit_planes * plane_elements;
+  }
+  // What is written past the caches is formed in a scratch, of floats as sums and otherwise in the stage.
+  bool may_stream = planes * plane_elements * value_bytes > BACKWARD_STREAM_BYTES_MIN &&
+                    (backward->bands_per_plane == 0 || value_bytes == sizeof(float));
+  int64_t streamed_bytes = may_stream ? piece_elements * value_bytes + TENSOR_ALIGNMENT : 0;
+  int64_t gradients = planes * plane_gradients;
+  gradients = gradients < BACKWARD_PULL_GRADIENTS ? gradients : BACKWARD_PULL_GRADIENTS;
+  backward->stage_gradients = whole_line_floats(gradients + BACKWARD_PULL_REACH);
+  backward->stage_bytes = backward->stage_gradients * (int64_t)(sizeof(int32_t) + sizeof(float));
+  if (value_bytes == sizeof(float)) {
+    backward->slot_floats = whole_lines(streamed_bytes) / (int64_t)sizeof(float);
+  } else if (backward->stage_bytes < streamed_bytes) {
+    backward->stage_bytes = whole_lines(streamed_bytes);
+  }
+  return units;
+}
+
 static bool plan_on_cpu(struct plan *plan, struct status *status) {
   (void)status;
   const struct tensor_desc *grad_output = &plan->arguments.values[BACKWARD_GRAD_OUTPUT].tensor;
@@ -121,11 +179,14 @@ static bool plan_on_cpu(struct plan *plan, struct status *status) {
   backward->ranges_per_plane = (plane_elements + backward->range_elements - 1) / backward->range_elements;
   backward->in_place = grad_input->data_type == DATA_TYPE_FLOAT && plane_view_is_dense(&backward->grad_input);
   if (!backward->in_place) {
-    int64_t line_floats = TENSOR_ALIGNMENT / (int64_t)sizeof(float);
-    backward->slot_floats = (backward->range_elements + line_floats - 1) / line_floats * line_floats;
-    size_t slots = operator_run_slots((size_t)(backward->grad_input.planes * backward->ranges_per_plane));
-    plan->workspace_bytes = slots * (uint64_t)backward->slot_floats * sizeof(float);
+    backward->slot_floats = whole_line_floats(backward->range_elements);
   }
+  int64_t units = backward->grad_input.planes * backward->ranges_per_plane;
+  backward->dense = is_dense(plan, backward);
+  if (backward->dense) {
+    units = plan_dense(backward, (int64_t)data_type_bytes(grad_input->data_type));
+  }
+  plan->workspace_bytes = operator_run_slots((size_t)units) * (uint64_t)backward_slot_bytes(backward);
   return true;
 }
 

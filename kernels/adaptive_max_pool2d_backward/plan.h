@@ -21,6 +21,17 @@ enum {
 // ... and a larger one is split in at most this many, since each of them may have to look at all indices.
 #define BACKWARD_RANGES_MAX 64
 
+// Dense tensors whose planes fit in a range are worked on by groups of planes of about this many elements ...
+#define BACKWARD_UNIT_ELEMENTS INT64_C(8192)
+// ... and pulled by this many gradients at once, which are narrowed and widened before.
+#define BACKWARD_PULL_GRADIENTS INT64_C(8192)
+// What the widest vectors load beyond the gradients they use.
+#define BACKWARD_PULL_REACH 64
+// No last cache is smaller; a smaller gradInput is never written past the caches.
+#define BACKWARD_STREAM_BYTES_MIN (INT64_C(4) << 20)
+// Of a core, where a run doesn't say.
+#define BACKWARD_L2_BYTES_USUAL (INT64_C(512) << 10)
+
 struct backward_plan {
   struct plane_view grad_output;
   struct plane_view indices;
@@ -30,7 +41,20 @@ struct backward_plan {
   // Sums are formed where they belong; otherwise in a scratch of slot_floats in the workspace for each slot.
   bool in_place;
   int64_t slot_floats;
+  // Tensors are contiguous, and no row or small plane is so long that cancellation would wait for it. Then
+  // units are unit_planes planes, or bands of band_rows rows where bands_per_plane isn't 0. A slot has its
+  // sums, then a stage of stage_bytes for stage_gradients of each of indices and gradients.
+  bool dense;
+  int64_t unit_planes;
+  int64_t band_rows;
+  int64_t bands_per_plane;
+  int64_t stage_gradients;
+  int64_t stage_bytes;
 };
+
+static inline int64_t backward_slot_bytes(const struct backward_plan *plan) {
+  return plan->slot_floats * (int64_t)sizeof(float) + plan->stage_bytes;
+}
 
 static inline const struct backward_plan *backward_plan_of(const struct plan *plan) {
   return (const struct backward_plan *)plan->private_data;

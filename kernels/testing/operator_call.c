@@ -164,6 +164,21 @@ int call_pools_destroy(void **state) {
   return 0;
 }
 
+struct call_cpus call_cpus_here(void) {
+  struct call_cpus here = {.count = 0};
+  for (enum cpu_path path = 0; path < CPU_PATH_COUNT; path++) {
+    if (cpu_path_is_available(path)) {
+      struct cpu cpu;
+      cpu_detect(&cpu);
+      cpu.path = path;
+      here.cpus[here.count++] = cpu;
+      here.cpus[here.count++] =
+          (struct cpu){.path = path, .l1_bytes = 1 << 10, .l2_bytes = 8 << 10, .l3_bytes = 16 << 10};
+    }
+  }
+  return here;
+}
+
 static enum format format_from_name(const char *name) {
   for (int format = FORMAT_ND; format < FORMAT_COUNT; format++) {
     if (strcmp(format_name((enum format)format), name) == 0) {

@@ -47,6 +47,14 @@ struct call_pools {
 int call_pools_create(void **state);
 int call_pools_destroy(void **state);
 
+// Processors by which a result must not differ: each code path that there is here, with caches of the usual
+// sizes and with ones so small that tensors of tests are larger.
+struct call_cpus {
+  struct cpu cpus[2 * CPU_PATH_COUNT];
+  size_t count;
+};
+struct call_cpus call_cpus_here(void);
+
 // Random numbers, reproducible.
 struct random {
   uint64_t state;

@@ -1,0 +1,542 @@
+// Compiled for each code path with that path's options; BACKWARD_PATH is its name, BACKWARD_LANES the number
+// of floats in its vectors. The plain loops are left to the compiler's vectoriser.
+#include "kernels/adaptive_max_pool2d_backward/vector.h"
+#include "kernels/half.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define JOIN_NAMES(a, b) a##b
+#define JOIN(a, b) JOIN_NAMES(a, b)
+#define KERNELS_OF_PATH JOIN(backward_kernels_, BACKWARD_PATH)
+
+// The library of a path of another architecture is empty but for its (absent) kernels.
+#if BACKWARD_LANES == 4 || (BACKWARD_LANES == 8 && defined(__AVX2__)) ||                                     \
+    (BACKWARD_LANES == 16 && defined(__AVX512F__))
+
+#define INLINE static inline __attribute__((always_inline))
+#define CACHE_LINE 64
+
+enum value_kind { VALUE_FP32, VALUE_FP16, VALUE_BF16 };
+enum index_kind { INDEX_INT32, INDEX_INT64 };
+
+INLINE int64_t index_at(const void *indices, int64_t i, enum index_kind kind) {
+  return kind == INDEX_INT64 ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+}
+
+INLINE float value_at(const void *values, int64_t i, enum value_kind kind) {
+  switch (kind) {
+  case VALUE_FP16:
+#if defined(__F16C__)
+    return _cvtsh_ss(((const uint16_t *)values)[i]);
+#else
+    return fp16_to_float(((const uint16_t *)values)[i]);
+#endif
+  case VALUE_BF16:
+    return bf16_to_float(((const uint16_t *)values)[i]);
+  default:
+    return ((const float *)values)[i];
+  }
+}
+
+INLINE int64_t bytes_of(enum value_kind kind) {
+  return kind == VALUE_FP32 ? 4 : 2;
+}
+
+// As half.c rounds; without branches, so that loops over it become vectors.
+INLINE uint16_t round_bf16(float value) {
+  uint32_t bits = float_to_bits(value);
+  uint32_t nan = (bits >> 16) | 0x40u;
+  uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
+INLINE uint16_t round_value(float value, enum value_kind kind) {
+  if (kind == VALUE_BF16) {
+    return round_bf16(value);
+  }
+#if defined(__F16C__)
+  return _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
+#else
+  return fp16_from_float(value);
+#endif
+}
+
+// A sign bit in the result of either subtraction (or of the index itself) says that an index is outside,
+// wherever they wrap: [lower, upper) is within [0, 2^31).
+INLINE bool within_typed(const void *indices, int64_t count, int64_t lower, int64_t upper,
+                         enum index_kind kind) {
+  if (kind == INDEX_INT64) {
+    const uint64_t *values = indices;
+    uint64_t least = (uint64_t)lower, most = (uint64_t)upper - 1, outside = 0;
+    for (int64_t i = 0; i < count; i++) {
+      outside |= (values[i] - least) | (most - values[i]);
+    }
+    return (outside >> 63) == 0;
+  }
+  const uint32_t *values = indices;
+  uint32_t least = (uint32_t)lower, most = (uint32_t)upper - 1, outside = 0;
+  for (int64_t i = 0; i < count; i++) {
+    outside |= (values[i] - least) | (most - values[i]);
+  }
+  return (outside >> 31) == 0;
+}
+
+INLINE void add_typed(const struct backward_line *line, enum value_kind value, enum index_kind index) {
+  const unsigned char *gradients = line->gradients, *indices = line->indices;
+  float *restrict sums = line->sums;
+  int64_t count = line->count;
+  for (int64_t plane = 0; plane < line->planes; plane++) {
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < count; i++) {
+      sums[index_at(indices, i, index)] += value_at(gradients, i, value);
+    }
+    gradients += count * bytes_of(value);
+    indices += count * (index == INDEX_INT64 ? 8 : 4);
+    sums += line->owned;
+  }
+}
+
+INLINE void add_owned_typed(const struct backward_line *line, enum value_kind value, enum index_kind index) {
+  uint64_t first = (uint64_t)line->first, owned = (uint64_t)line->owned;
+  for (int64_t i = 0; i < line->count; i++) {
+    uint64_t position = (uint64_t)index_at(line->indices, i, index) - first;
+    if (position < owned) {
+      line->sums[position] += value_at(line->gradients, i, value);
+    }
+  }
+}
+
+INLINE uint16_t without_negative_zero(uint16_t bits) {
+  return bits == 0x8000u ? 0 : bits;
+}
+
+INLINE bool store_typed(const struct backward_line *line, enum index_kind index) {
+  const uint16_t *gradients = line->gradients;
+  const unsigned char *indices = line->indices;
+  uint16_t *restrict to = line->grad_input;
+  int64_t count = line->count;
+  uint32_t found = 0;
+  for (int64_t plane = 0; plane < line->planes; plane++) {
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < count; i++) {
+      int64_t position = index_at(indices, i, index);
+      found |= to[position];
+      to[position] = without_negative_zero(gradients[i]);
+    }
+    gradients += count;
+    indices += count * (index == INDEX_INT64 ? 8 : 4);
+    to += line->owned;
+  }
+  return found == 0;
+}
+
+INLINE bool store_owned_typed(const struct backward_line *line, enum index_kind index) {
+  uint64_t first = (uint64_t)line->first, owned = (uint64_t)line->owned;
+  const uint16_t *gradients = line->gradients;
+  uint16_t *to = line->grad_input;
+  uint32_t found = 0;
+  for (int64_t i = 0; i < line->count; i++) {
+    uint64_t position = (uint64_t)index_at(line->indices, i, index) - first;
+    if (position < owned) {
+      found |= to[position];
+      to[position] = without_negative_zero(gradients[i]);
+    }
+  }
+  return found == 0;
+}
+
+INLINE void round_named_typed(const struct backward_line *line, enum value_kind value,
+                              enum index_kind index) {
+  uint64_t first = (uint64_t)line->first, owned = (uint64_t)line->owned;
+  for (int64_t i = 0; i < line->count; i++) {
+    uint64_t position = (uint64_t)index_at(line->indices, i, index) - first;
+    if (position < owned) {
+      ((uint16_t *)line->grad_input)[position] = round_value(line->sums[position], value);
+    }
+  }
+}
+
+INLINE void zero_named_typed(const struct backward_line *line, enum index_kind index) {
+  uint64_t first = (uint64_t)line->first, owned = (uint64_t)line->owned;
+  for (int64_t i = 0; i < line->count; i++) {
+    uint64_t position = (uint64_t)index_at(line->indices, i, index) - first;
+    if (position < owned) {
+      line->sums[position] = 0;
+    }
+  }
+}
+
+INLINE bool copy_typed(void *grad_input, const void *gradients, const void *indices, int64_t first,
+                       int64_t count, int64_t planes, enum value_kind value, enum index_kind index) {
+  for (int64_t plane = 0; plane < planes; plane++) {
+    int64_t base = plane * count;
+    uint64_t different = 0;
+    if (index == INDEX_INT64) {
+      const uint64_t *from = (const uint64_t *)indices + base;
+      for (int64_t i = 0; i < count; i++) {
+        different |= from[i] ^ (uint64_t)(first + i);
+      }
+    } else {
+      const uint32_t *from = (const uint32_t *)indices + base;
+      uint32_t narrow = 0;
+      for (uint32_t i = 0; i < (uint32_t)count; i++) {
+        narrow |= from[i] ^ ((uint32_t)first + i);
+      }
+      different = narrow;
+    }
+    if (different != 0) {
+      return false;
+    }
+  }
+  if (value == VALUE_FP32) {
+    float *restrict to = grad_input;
+    for (int64_t i = 0; i < planes * count; i++) {
+      to[i] = ((const float *)gradients)[i] + 0.0f;
+    }
+  } else {
+    uint16_t *restrict to = grad_input;
+    for (int64_t i = 0; i < planes * count; i++) {
+      to[i] = without_negative_zero(((const uint16_t *)gradients)[i]);
+    }
+  }
+  return true;
+}
+
+static void move(void *to_pointer, void *from_pointer, int64_t bytes) {
+  unsigned char *to = to_pointer, *from = from_pointer;
+  int64_t head = (int64_t)(-(uintptr_t)to % CACHE_LINE);
+  head = head < bytes ? head : bytes;
+  memcpy(to, from, (size_t)head);
+  memset(from, 0, (size_t)head);
+  int64_t done = head;
+  for (; bytes - done >= CACHE_LINE; done += CACHE_LINE) {
+#if defined(__AVX512F__)
+    _mm512_stream_si512((void *)(to + done), _mm512_load_si512(from + done));
+    _mm512_store_si512(from + done, _mm512_setzero_si512());
+#elif defined(__AVX2__)
+    for (int i = 0; i < CACHE_LINE; i += 32) {
+      _mm256_stream_si256((void *)(to + done + i), _mm256_load_si256((const void *)(from + done + i)));
+      _mm256_store_si256((void *)(from + done + i), _mm256_setzero_si256());
+    }
+#else
+    memcpy(to + done, from + done, CACHE_LINE);
+    memset(from + done, 0, CACHE_LINE);
+#endif
+  }
+  memcpy(to + done, from + done, (size_t)(bytes - done));
+  memset(from + done, 0, (size_t)(bytes - done));
+#if defined(__AVX2__)
+  _mm_sfence();
+#endif
+}
+
+INLINE void round_typed(void *to_pointer, const float *sums, int64_t count, enum value_kind value) {
+  uint16_t *restrict to = to_pointer;
+  int64_t i = 0;
+#if defined(__AVX2__)
+  for (; value == VALUE_FP16 && count - i >= 8; i += 8) {
+    _mm_storeu_si128((void *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(sums + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+#endif
+  for (; i < count; i++) {
+    to[i] = round_value(sums[i], value);
+  }
+}
+
+INLINE void widen_typed(float *restrict to, const void *gradients, int64_t count, enum value_kind value) {
+  int64_t i = 0;
+#if defined(__AVX2__)
+  for (; value == VALUE_FP16 && count - i >= 8; i += 8) {
+    _mm256_storeu_ps(to + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128((const void *)((const uint16_t *)gradients + i))));
+  }
+#endif
+  for (; i < count; i++) {
+    to[i] = value_at(gradients, i, value);
+  }
+}
+
+INLINE bool narrow_typed(int32_t *restrict to, const void *indices, int64_t count, enum index_kind index) {
+  if (index == INDEX_INT32) {
+    memcpy(to, indices, (size_t)count * sizeof *to);
+    return true;
+  }
+  const uint64_t *from = indices;
+  uint64_t all = 0;
+  for (int64_t i = 0; i < count; i++) {
+    all |= from[i];
+    to[i] = (int32_t)(uint32_t)from[i];
+  }
+  return all >> 31 == 0;
+}
+
+#if BACKWARD_LANES > 4
+typedef int32_t int_lanes __attribute__((vector_size(BACKWARD_LANES * 4)));
+typedef uint32_t bit_lanes __attribute__((vector_size(BACKWARD_LANES * 4)));
+typedef float float_lanes __attribute__((vector_size(BACKWARD_LANES * 4)));
+typedef uint16_t half_lanes __attribute__((vector_size(BACKWARD_LANES * 2)));
+
+INLINE int_lanes load(const void *from) {
+  int_lanes lanes;
+  memcpy(&lanes, from, sizeof lanes);
+  return lanes;
+}
+
+INLINE half_lanes round_lanes(float_lanes sums, enum value_kind value) {
+  if (value == VALUE_FP16) {
+#if BACKWARD_LANES == 16
+    return (half_lanes)_mm512_cvtps_ph((__m512)sums, _MM_FROUND_TO_NEAREST_INT);
+#else
+    return (half_lanes)_mm256_cvtps_ph((__m256)sums, _MM_FROUND_TO_NEAREST_INT);
+#endif
+  }
+  bit_lanes bits = (bit_lanes)sums;
+  bit_lanes nan = (bit_lanes)((bits & 0x7fffffffu) > 0x7f800000u);
+  bit_lanes rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  rounded = (nan & ((bits >> 16) | 0x40u)) | (~nan & rounded);
+  return __builtin_convertvector(rounded, half_lanes);
+}
+
+// `bytes` of them are this call's to write, which is all of them almost always.
+INLINE void store_lanes(unsigned char *to, int64_t bytes, float_lanes sums, bool streams,
+                        enum value_kind value) {
+  if (value == VALUE_FP32) {
+    if (streams) {
+#if BACKWARD_LANES == 16
+      _mm512_stream_ps((void *)to, (__m512)sums);
+#else
+      _mm256_stream_ps((void *)to, (__m256)sums);
+#endif
+    } else if (__builtin_expect(bytes >= (int64_t)sizeof sums, 1)) {
+      memcpy(to, &sums, sizeof sums);
+    } else {
+      memcpy(to, &sums, (size_t)bytes);
+    }
+    return;
+  }
+  half_lanes rounded = round_lanes(sums, value);
+  if (__builtin_expect(bytes >= (int64_t)sizeof rounded, 1)) {
+    memcpy(to, &rounded, sizeof rounded);
+  } else {
+    memcpy(to, &rounded, (size_t)bytes);
+  }
+}
+
+// What all rows of one vector of positions have in common.
+struct pull_column {
+  const struct pull_slot *slots;
+  int64_t slot_count;
+  int_lanes position; // in row 0
+  int64_t offset;     // in the row
+};
+
+INLINE void take(int_lanes *sums, int_lanes *taken, const int32_t *indices, const float *gradients,
+                 int_lanes position, const struct pull_pattern *pattern, int32_t width) {
+  int_lanes index_lanes = load(indices), gradient_lanes = load(gradients), lanes = load(pattern->lanes);
+  if (width == 1) {
+    index_lanes = __builtin_shuffle(index_lanes, lanes);
+    gradient_lanes = __builtin_shuffle(gradient_lanes, lanes);
+  } else if (width == 2) {
+    index_lanes = __builtin_shuffle(index_lanes, load(indices + BACKWARD_LANES), lanes);
+    gradient_lanes = __builtin_shuffle(gradient_lanes, load(gradients + BACKWARD_LANES), lanes);
+  }
+  int_lanes hit = (index_lanes == position) & load(pattern->active);
+  *taken -= hit;
+  // A lane without a hit adds +0, which changes no sum: none of them is ever -0.
+  *sums = (int_lanes)((float_lanes)*sums + (float_lanes)(gradient_lanes & hit));
+}
+
+// All rows of one vector; how many gradients each lane took. slot_count and width are constants where it is
+// inlined, so that patterns stay in registers.
+INLINE int_lanes pull_column(const struct backward_pull *pull, const struct pull_column *column,
+                             int64_t slot_count, int32_t width, enum value_kind value) {
+  const struct pull_table *table = pull->table;
+  const int64_t row_begin = pull->row_begin, row_end = pull->row_end, planes = pull->planes;
+  const int64_t row_elements = table->columns, output_columns = table->output_columns;
+  const int64_t plane_gradients = table->output_rows * output_columns;
+  const struct pull_row *const rows = table->row;
+  const bool streams = pull->streams;
+  const int32_t *base_indices = pull->indices - pull->output_begin * output_columns;
+  const float *base_gradients = pull->gradients - pull->output_begin * output_columns;
+  int64_t elements_left = planes * (row_end - row_begin) * row_elements - column->offset;
+  unsigned char *to = (unsigned char *)pull->grad_input + column->offset * bytes_of(value);
+  const struct pull_pattern patterns[2] = {table->pattern[column->slots[0].pattern],
+                                           table->pattern[column->slots[slot_count > 1].pattern]};
+  const int64_t bases[2] = {column->slots[0].base, column->slots[slot_count > 1].base};
+  int_lanes taken = {0};
+  for (int64_t plane = 0; plane < planes; plane++) {
+    int_lanes position = column->position + (int32_t)(row_begin * row_elements);
+    for (int64_t row = row_begin; row < row_end; row++) {
+      int_lanes sums = {0};
+      const int32_t *indices = base_indices + rows[row].begin * output_columns;
+      const float *gradients = base_gradients + rows[row].begin * output_columns;
+      for (int32_t turn = 0; turn < rows[row].count; turn++) {
+        if (slot_count <= 2) {
+          take(&sums, &taken, indices + bases[0], gradients + bases[0], position, &patterns[0], width);
+          if (slot_count == 2) {
+            take(&sums, &taken, indices + bases[1], gradients + bases[1], position, &patterns[1], width);
+          }
+        } else {
+          for (int64_t slot = 0; slot < slot_count; slot++) {
+            int64_t base = column->slots[slot].base;
+            take(&sums, &taken, indices + base, gradients + base, position,
+                 &table->pattern[column->slots[slot].pattern], width);
+          }
+        }
+        indices += output_columns;
+        gradients += output_columns;
+      }
+      store_lanes(to, elements_left * bytes_of(value), (float_lanes)sums, streams, value);
+      to += row_elements * bytes_of(value);
+      elements_left -= row_elements;
+      position += (int32_t)row_elements;
+    }
+    base_indices += plane_gradients;
+    base_gradients += plane_gradients;
+  }
+  return taken;
+}
+
+INLINE int_lanes pull_column_of_width(const struct backward_pull *pull, const struct pull_column *column,
+                                      int32_t width, enum value_kind value) {
+  switch (column->slot_count) {
+  case 1:
+    return pull_column(pull, column, 1, width, value);
+  case 2:
+    return pull_column(pull, column, 2, width, value);
+  default:
+    return pull_column(pull, column, column->slot_count, width, value);
+  }
+}
+
+INLINE int64_t pull_typed(const struct backward_pull *pull, enum value_kind value) {
+  const struct pull_table *table = pull->table;
+  int_lanes taken = {0}, iota;
+  for (int lane = 0; lane < BACKWARD_LANES; lane++) {
+    iota[lane] = lane;
+  }
+  // From the last vector to the first: what the last one writes beyond its row is written again.
+  for (int64_t vector = table->vectors; vector-- > 0;) {
+    struct pull_column column = {
+        .slots = table->slot + table->first_slot[vector],
+        .slot_count = table->first_slot[vector + 1] - table->first_slot[vector],
+        .position = iota + (int32_t)(vector * BACKWARD_LANES),
+        .offset = vector * BACKWARD_LANES,
+    };
+    int32_t width = 0;
+    for (int64_t slot = 0; slot < column.slot_count; slot++) {
+      int32_t slot_width = table->pattern[column.slots[slot].pattern].width;
+      width = slot_width > width ? slot_width : width;
+    }
+    taken += width == 0   ? pull_column_of_width(pull, &column, 0, value)
+             : width == 1 ? pull_column_of_width(pull, &column, 1, value)
+                          : pull_column_of_width(pull, &column, 2, value);
+  }
+  if (pull->streams) {
+    _mm_sfence();
+  }
+  int64_t total = 0;
+  for (int lane = 0; lane < BACKWARD_LANES; lane++) {
+    total += taken[lane];
+  }
+  return total;
+}
+
+#define PULL(value)                                                                                          \
+  static int64_t pull_##value(const struct backward_pull *pull) {                                            \
+    return pull_typed(pull, value);                                                                          \
+  }
+PULL(VALUE_FP32)
+PULL(VALUE_FP16)
+PULL(VALUE_BF16)
+#define PULL_OF(value) pull_##value
+#define PULL_LANES BACKWARD_LANES
+#else
+#define PULL_OF(value) NULL
+#define PULL_LANES 0
+#endif
+
+// One set of functions for each pair of types.
+#define KERNELS(name, value, index)                                                                          \
+  static bool within_##name(const void *indices, int64_t count, int64_t lower, int64_t upper) {              \
+    return within_typed(indices, count, lower, upper, index);                                                \
+  }                                                                                                          \
+  static void add_##name(const struct backward_line *line) {                                                 \
+    add_typed(line, value, index);                                                                           \
+  }                                                                                                          \
+  static void add_owned_##name(const struct backward_line *line) {                                           \
+    add_owned_typed(line, value, index);                                                                     \
+  }                                                                                                          \
+  static bool store_##name(const struct backward_line *line) {                                               \
+    return store_typed(line, index);                                                                         \
+  }                                                                                                          \
+  static bool store_owned_##name(const struct backward_line *line) {                                         \
+    return store_owned_typed(line, index);                                                                   \
+  }                                                                                                          \
+  static void round_named_##name(const struct backward_line *line) {                                         \
+    round_named_typed(line, value, index);                                                                   \
+  }                                                                                                          \
+  static void zero_named_##name(const struct backward_line *line) {                                          \
+    zero_named_typed(line, index);                                                                           \
+  }                                                                                                          \
+  static void round_##name(void *to, const float *sums, int64_t count) {                                     \
+    round_typed(to, sums, count, value);                                                                     \
+  }                                                                                                          \
+  static bool copy_##name(void *to, const void *gradients, const void *indices, int64_t first,               \
+                          int64_t count, int64_t planes) {                                                   \
+    return copy_typed(to, gradients, indices, first, count, planes, value, index);                           \
+  }                                                                                                          \
+  static void widen_##name(float *to, const void *gradients, int64_t count) {                                \
+    widen_typed(to, gradients, count, value);                                                                \
+  }                                                                                                          \
+  static bool narrow_##name(int32_t *to, const void *indices, int64_t count) {                               \
+    return narrow_typed(to, indices, count, index);                                                          \
+  }                                                                                                          \
+  static const struct backward_kernels kernels_##name = {                                                    \
+      .are_within = within_##name,                                                                           \
+      .add = add_##name,                                                                                     \
+      .add_owned = add_owned_##name,                                                                         \
+      .store = store_##name,                                                                                 \
+      .store_owned = store_owned_##name,                                                                     \
+      .round_named = round_named_##name,                                                                     \
+      .zero_named = zero_named_##name,                                                                       \
+      .round = round_##name,                                                                                 \
+      .copy = copy_##name,                                                                                   \
+      .move = move,                                                                                          \
+      .widen = widen_##name,                                                                                 \
+      .narrow = narrow_##name,                                                                               \
+      .pull = PULL_OF(value),                                                                                \
+      .pull_lanes = PULL_LANES,                                                                              \
+  };
+KERNELS(fp32_int32, VALUE_FP32, INDEX_INT32)
+KERNELS(fp32_int64, VALUE_FP32, INDEX_INT64)
+KERNELS(fp16_int32, VALUE_FP16, INDEX_INT32)
+KERNELS(fp16_int64, VALUE_FP16, INDEX_INT64)
+KERNELS(bf16_int32, VALUE_BF16, INDEX_INT32)
+KERNELS(bf16_int64, VALUE_BF16, INDEX_INT64)
+
+const struct backward_kernels *KERNELS_OF_PATH(enum data_type value_type, enum data_type index_type) {
+  bool wide = index_type == DATA_TYPE_INT64;
+  switch (value_type) {
+  case DATA_TYPE_FLOAT16:
+    return wide ? &kernels_fp16_int64 : &kernels_fp16_int32;
+  case DATA_TYPE_BF16:
+    return wide ? &kernels_bf16_int64 : &kernels_bf16_int32;
+  default:
+    return wide ? &kernels_fp32_int64 : &kernels_fp32_int32;
+  }
+}
+
+#else
+
+const struct backward_kernels *KERNELS_OF_PATH(enum data_type value_type, enum data_type index_type) {
+  (void)value_type;
+  (void)index_type;
+  return NULL;
+}
+
+#endif

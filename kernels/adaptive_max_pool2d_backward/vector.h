@@ -1,0 +1,114 @@
+// The inner loops of the backward on dense tensors, written once and compiled for each code path of the
+// processor. They touch no more than their arguments say, check no more than their names say, and look at
+// nobody: which loop a shape gets, and on which thread, is dense.c's business.
+//
+// Pure functions of memory; any thread may call them.
+#ifndef ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_BACKWARD_VECTOR_H
+#define ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_BACKWARD_VECTOR_H
+
+#include "kernels/cpu.h"
+#include "kernels/tensor.h"
+
+// Gradients that go to positions [first, first + owned) of a plane, which `sums` and `grad_input` begin with.
+struct backward_line {
+  const void *gradients;
+  const void *indices;
+  int64_t count; // of gradients, in each plane
+  float *sums;
+  void *grad_input; // of the value's type
+  int64_t first;
+  int64_t owned;
+  // Where all positions are owned: planes one after the other, plane_elements (= owned) apart.
+  int64_t planes;
+};
+
+// How a vector of positions in a row of gradInput is pulled from a row of gradOutput. Windows that cover the
+// vector's positions are taken in slots: in slot k each lane has the k-th window that covers its position.
+struct pull_pattern {
+  int32_t lanes[16];  // which gradient from the slot's base on; below twice the vector's width
+  int32_t active[16]; // -1 where the lane has a k-th window, else 0
+  int32_t width;      // how many vectors are permuted; 0: lanes are as they come
+};
+
+struct pull_slot {
+  int32_t base; // column of gradOutput
+  int32_t pattern;
+};
+
+// The windows over a row: rows [begin, begin + count) of gradOutput.
+struct pull_row {
+  int32_t begin, count;
+};
+
+#define PULL_ROWS_MAX 8192
+#define PULL_SLOTS_MAX 2048
+#define PULL_PATTERNS_MAX 64
+
+struct pull_table {
+  int64_t rows, columns;               // of gradInput
+  int64_t output_rows, output_columns; // of gradOutput
+  int64_t vectors;                     // in a row
+  int64_t slots;                       // in a row
+  int64_t reach;                       // columns beyond a row of gradOutput that are loaded, though not used
+  uint16_t first_slot[PULL_SLOTS_MAX + 1];
+  struct pull_slot slot[PULL_SLOTS_MAX];
+  struct pull_row row[PULL_ROWS_MAX];
+  int64_t pattern_count;
+  _Alignas(64) struct pull_pattern pattern[PULL_PATTERNS_MAX];
+};
+
+// Rows [row_begin, row_end) of each of `planes` planes; with more than one plane these are all rows.
+struct backward_pull {
+  const struct pull_table *table;
+  void *grad_input;       // row row_begin of the first plane
+  const float *gradients; // row output_begin of the first plane
+  const int32_t *indices;
+  int64_t planes;
+  int64_t row_begin, row_end;
+  int64_t output_begin;
+  bool streams; // rows are whole cache lines, to be written past the caches
+};
+
+struct backward_kernels {
+  // True if all indices are in [lower, upper).
+  bool (*are_within)(const void *indices, int64_t count, int64_t lower, int64_t upper);
+  // Adds gradients to sums, all of whose indices are owned (add) or some (add_owned, one plane).
+  void (*add)(const struct backward_line *line);
+  void (*add_owned)(const struct backward_line *line);
+  // For 16-bit types. Stores gradients in grad_input, which is zeros; false if it isn't right because a
+  // position got more than one.
+  bool (*store)(const struct backward_line *line);
+  bool (*store_owned)(const struct backward_line *line);
+  // Rounds the sums that indices name into grad_input, then makes these sums zero again.
+  void (*round_named)(const struct backward_line *line);
+  void (*zero_named)(const struct backward_line *line);
+  // Rounds `count` sums.
+  void (*round)(void *grad_input, const float *sums, int64_t count);
+  // Where each index of the planes is its own position: copies the gradients; false if one isn't.
+  bool (*copy)(void *grad_input, const void *gradients, const void *indices, int64_t first, int64_t count,
+               int64_t planes);
+  // Moves bytes to where they aren't read soon, past the caches where it can, and leaves zeros behind. Both
+  // lie alike within a cache line.
+  void (*move)(void *to, void *from, int64_t bytes);
+  // Widens gradients to float; narrows indices to 32 bits, false if one doesn't fit.
+  void (*widen)(float *to, const void *gradients, int64_t count);
+  bool (*narrow)(int32_t *to, const void *indices, int64_t count);
+  // How many gradients were taken: all, if all indices lie in their windows. Legal indices or not, only their
+  // own windows are written. NULL where it doesn't pay.
+  int64_t (*pull)(const struct backward_pull *pull);
+  int32_t pull_lanes;
+};
+
+// NULL for a path or types that there are none of.
+const struct backward_kernels *backward_kernels_find(enum cpu_path path, enum data_type value_type,
+                                                     enum data_type index_type);
+
+// Those of one compilation.
+const struct backward_kernels *backward_kernels_scalar(enum data_type value_type, enum data_type index_type);
+const struct backward_kernels *backward_kernels_avx2(enum data_type value_type, enum data_type index_type);
+const struct backward_kernels *backward_kernels_avx512(enum data_type value_type, enum data_type index_type);
+
+// Fills the table for vectors of that many lanes; false if the shape isn't fit for pulling.
+bool pull_table_build(struct pull_table *table, int32_t lanes);
+
+#endif
