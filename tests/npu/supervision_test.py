@@ -1,5 +1,6 @@
 """Workers that die, hang or never come up, as callers and observers see it."""
 
+import concurrent.futures
 import ctypes.util
 import os
 import signal
@@ -92,6 +93,26 @@ def test_poisonous_job_is_refused_and_the_others_go_on(start):
         assert error.value.status == 361001
         result = good.run(client)
         assert result.summary.target == "npu"
+    wait_until(lambda: healthy_devices(client) == 2, "both devices were back")
+    del server
+
+
+def test_flood_of_poisonous_jobs_does_not_take_the_pool_down(start):
+    """So many that the devices would be given up if each of their first attempts came before the second ones."""
+    poison, good = JOBS[2], JOBS[3]
+    server, client = start(2, emulator={"FAULT": f"crash:elements={poison.expected.size}"})
+
+    def take_poison(_):
+        with pytest.raises(AclnnError) as error:
+            poison.run(client)
+        return str(error.value)
+
+    with concurrent.futures.ThreadPoolExecutor(20) as threads:
+        refused = threads.map(take_poison, range(20))
+        for _ in range(4):
+            assert good.run(client).summary.target == "npu"
+        assert all("each of 3 attempts was lost" in text for text in refused)
+    assert good.run(client).summary.target == "npu"
     wait_until(lambda: healthy_devices(client) == 2, "both devices were back")
     del server
 

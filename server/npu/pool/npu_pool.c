@@ -96,13 +96,14 @@ static void obey_quarantine(struct npu_pool *pool) {
 
 static void on_wake(uv_async_t *async) {
   struct npu_pool *pool = async->data;
-  obey_quarantine(pool);
   pthread_mutex_lock(&pool->mutex);
   struct pool_item *item = pool->inbox_first;
   bool look_for_cancelled = pool->look_for_cancelled;
   pool->inbox_first = pool->inbox_last = NULL;
   pool->look_for_cancelled = false;
   pthread_mutex_unlock(&pool->mutex);
+  // After the items were taken: a job that a lying device had isn't sent to it again.
+  obey_quarantine(pool);
   while (item != NULL) {
     struct pool_item *next = item->next_in_inbox;
     pool_item_arrive(item);

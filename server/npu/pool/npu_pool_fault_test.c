@@ -385,6 +385,39 @@ static void a_poisonous_job_does_not_take_the_pool_down(void **unused) {
   pool_test_end(&test);
 }
 
+// In a full queue, too: it had got its place.
+static void a_lost_job_comes_before_what_waits(void **unused) {
+  (void)unused;
+  struct pool_test test;
+  pool_test_begin(&test, &(struct pool_test_options){0});
+  struct pool_test_job jobs[2 + TEST_QUEUE_MAX];
+  size_t count = sizeof jobs / sizeof jobs[0];
+  for (size_t i = 0; i < count; i++) {
+    pool_test_job_init(&test, &jobs[i], i == 0 ? BEHAVIOUR_HANGS : BEHAVIOUR_GOOD);
+    pool_test_run(&jobs[i]);
+  }
+  for (int32_t attempt = 2; attempt <= 3; attempt++) {
+    pool_test_await(&test, test.pool->item_total == count && test.pool->devices[0].job_count == 2);
+    assert_ptr_equal(test.pool->devices[0].items[0]->run_task, &jobs[0].task);
+    kill(pool_test_process(&test, 0), SIGKILL);
+    pool_test_expect_failure(&jobs[0], BACKEND_FAILURE_DEVICE, REASON_DEVICE_LOST, "signal 9");
+    jobs[0].task.attempt = attempt;
+    pool_test_run(&jobs[0]);
+    pool_test_await(&test, test.pool->queue.count == count);
+    pool_test_revive(&test, 0);
+  }
+  kill(pool_test_process(&test, 0), SIGKILL);
+  pool_test_expect_failure(&jobs[0], BACKEND_FAILURE_DEVICE, REASON_DEVICE_LOST, "signal 9");
+  pool_test_revive(&test, 0);
+  for (size_t i = 1; i < count; i++) {
+    pool_test_expect_success(&jobs[i], 0);
+  }
+  for (size_t i = 0; i < count; i++) {
+    pool_test_job_free(&jobs[i]);
+  }
+  pool_test_end(&test);
+}
+
 static void a_quarantined_device_gets_no_more_jobs(void **unused) {
   (void)unused;
   struct pool_test test;
@@ -448,6 +481,7 @@ static void phase_one_gives_up_after_three_workers(void **unused) {
   pool_test_revive(&test, 0);
   pool_test_revive(&test, 1);
   assert_int_equal(test.pool->devices[0].policy.restarts + test.pool->devices[1].policy.restarts, 3);
+  assert_int_equal(test.pool->devices[0].policy.deaths + test.pool->devices[1].policy.deaths, 0);
   pool_test_job_free(&job);
   pool_test_end(&test);
 }
@@ -528,6 +562,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(a_worker_file_that_is_not_there_is_told),
       cmocka_unit_test(a_worker_that_is_never_ready_is_killed),
       cmocka_unit_test(a_poisonous_job_does_not_take_the_pool_down),
+      cmocka_unit_test(a_lost_job_comes_before_what_waits),
       cmocka_unit_test(a_quarantined_device_gets_no_more_jobs),
       cmocka_unit_test(phase_one_is_asked_again_elsewhere),
       cmocka_unit_test(phase_one_gives_up_after_three_workers),

@@ -140,6 +140,9 @@ static void forget_items(struct pool_device *device) {
     pool_item_put_back(items[i - 1]);
   }
   if (count > 0) {
+    if (items[0]->attempt == 1) {
+      items[0]->last_device = (int32_t)device->number;
+    }
     pool_item_lost(items[0], &device->fault);
   }
 }

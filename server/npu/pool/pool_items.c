@@ -219,16 +219,24 @@ static void after_check(uv_work_t *work, int error) {
   pool_tick(pool);
 }
 
+static void refuse_full(struct pool_item *item) {
+  struct status status;
+  (void)status_fail(&status, REASON_QUEUE_FULL, NULL, "%zu jobs wait for an NPU already",
+                    item->pool->queue.limit);
+  status.retry_after_ms = QUEUE_RETRY_MS;
+  set_failure(item, BACKEND_FAILURE_NO_DEVICE, &status);
+  answer(item, false);
+}
+
 void pool_item_arrive(struct pool_item *item) {
   struct npu_pool *pool = item->pool;
   item->entry.deadline_ns = pool_now_ns(pool) + pool->options.queue_time_max_ns;
-  if (!waiting_queue_push(&pool->queue, &item->entry)) {
-    struct status status;
-    (void)status_fail(&status, REASON_QUEUE_FULL, NULL, "%zu jobs wait for an NPU already",
-                      pool->queue.limit);
-    status.retry_after_ms = QUEUE_RETRY_MS;
-    set_failure(item, BACKEND_FAILURE_NO_DEVICE, &status);
-    answer(item, false);
+  if (item->attempt > 1) {
+    // A job that was lost with its device had been taken. Coming before what never ran, a poisonous one has
+    // soon had its attempts, and the devices that it cost are not given up together for many of its kind.
+    waiting_queue_push_again(&pool->queue, &item->entry);
+  } else if (!waiting_queue_push(&pool->queue, &item->entry)) {
+    refuse_full(item);
     return;
   }
   pool->item_total++;

@@ -23,6 +23,28 @@ static void join_stream(struct waiting_queue *queue, struct waiting_entry *entry
   queue->_stream_last = entry;
 }
 
+// Before all others of its stream.
+static void join_stream_first(struct waiting_queue *queue, struct waiting_entry *entry) {
+  struct waiting_entry *after = NULL;
+  for (struct waiting_entry *other = queue->_stream_last; entry->stream != NULL && other != NULL;
+       other = other->_stream_previous) {
+    after = other->stream == entry->stream ? other : after;
+  }
+  if (after == NULL) {
+    join_stream(queue, entry);
+    return;
+  }
+  entry->_before = NULL;
+  entry->_after = after;
+  after->_before = entry;
+  entry->_stream_next = after;
+  entry->_stream_previous = after->_stream_previous;
+  if (entry->_stream_previous != NULL) {
+    entry->_stream_previous->_stream_next = entry;
+  }
+  after->_stream_previous = entry;
+}
+
 static void leave_stream(struct waiting_queue *queue, struct waiting_entry *entry) {
   if (entry->stream == NULL) {
     return;
@@ -60,6 +82,11 @@ bool waiting_queue_push(struct waiting_queue *queue, struct waiting_entry *entry
   join_stream(queue, entry);
   insert(queue, entry, queue->_last);
   return true;
+}
+
+void waiting_queue_push_again(struct waiting_queue *queue, struct waiting_entry *entry) {
+  join_stream_first(queue, entry);
+  insert(queue, entry, NULL);
 }
 
 struct waiting_entry *waiting_entry_next(const struct waiting_entry *entry) {

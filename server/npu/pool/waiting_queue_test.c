@@ -93,6 +93,47 @@ static void what_is_put_back_goes_first_and_beyond_the_limit(void **unused) {
   expect(&fixture, "12");
 }
 
+static void what_comes_again_goes_first_and_beyond_the_limit(void **unused) {
+  (void)unused;
+  struct fixture fixture;
+  begin(&fixture, 2);
+  push(&fixture, 0, NULL);
+  waiting_queue_finish(&fixture.queue, &fixture.entries[0]);
+  push(&fixture, 1, NULL);
+  push(&fixture, 2, NULL);
+  waiting_queue_push_again(&fixture.queue, &fixture.entries[0]);
+  expect(&fixture, "012");
+}
+
+static void what_comes_again_is_the_first_of_its_stream(void **unused) {
+  (void)unused;
+  struct fixture fixture;
+  begin(&fixture, ENTRIES);
+  static const char one[] = "1", two[] = "2";
+  push(&fixture, 0, one);
+  push(&fixture, 1, two);
+  push(&fixture, 2, one);
+  push(&fixture, 3, one);
+  waiting_queue_take(&fixture.queue, &fixture.entries[0]);
+  waiting_queue_finish(&fixture.queue, &fixture.entries[0]);
+  waiting_queue_push_again(&fixture.queue, &fixture.entries[0]);
+  expect(&fixture, "0123");
+  assert_true(is_due(&fixture, 0) && is_due(&fixture, 1));
+  assert_false(is_due(&fixture, 2) || is_due(&fixture, 3));
+  push(&fixture, 4, two);
+  push(&fixture, 5, one);
+  assert_false(is_due(&fixture, 4) || is_due(&fixture, 5));
+  for (size_t i = 0; i < ENTRIES; i++) {
+    assert_true(is_due(&fixture, i));
+    waiting_queue_finish(&fixture.queue, &fixture.entries[i]);
+  }
+  // Alone in its stream it is like any other.
+  waiting_queue_push_again(&fixture.queue, &fixture.entries[0]);
+  push(&fixture, 2, one);
+  assert_true(is_due(&fixture, 0));
+  assert_false(is_due(&fixture, 2));
+}
+
 static void streams_keep_their_order(void **unused) {
   (void)unused;
   struct fixture fixture;
@@ -141,6 +182,8 @@ int main(void) {
       cmocka_unit_test(a_full_queue_refuses),
       cmocka_unit_test(a_queue_without_room_refuses_all),
       cmocka_unit_test(what_is_put_back_goes_first_and_beyond_the_limit),
+      cmocka_unit_test(what_comes_again_goes_first_and_beyond_the_limit),
+      cmocka_unit_test(what_comes_again_is_the_first_of_its_stream),
       cmocka_unit_test(streams_keep_their_order),
       cmocka_unit_test(who_leaves_in_between_closes_the_gap),
   };
