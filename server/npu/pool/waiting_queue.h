@@ -29,8 +29,8 @@ struct waiting_queue {
 
 // False if the queue is full.
 bool waiting_queue_push(struct waiting_queue *queue, struct waiting_entry *entry);
-// One that had left comes once more and takes the place that it had: before all others, in its stream too. The
-// limit doesn't hold for it.
+// One that had left comes once more and takes the place that it had: before all others, in its stream too.
+// The limit doesn't hold for it.
 void waiting_queue_push_again(struct waiting_queue *queue, struct waiting_entry *entry);
 // The next one that waits, NULL: none.
 struct waiting_entry *waiting_entry_next(const struct waiting_entry *entry);

@@ -36,7 +36,9 @@ struct server_side {
   size_t writes;
   // Shared with the device's thread.
   pthread_mutex_t mutex;
+  pthread_cond_t handed_over;
   struct outgoing *first, **last;
+  uint64_t answers_made, answers_written;
   bool ended, ended_well;
 };
 
@@ -91,15 +93,28 @@ static struct outgoing *make_outgoing(const struct control_message *message) {
   return outgoing;
 }
 
-// On the device's thread, as the next one.
-static void on_answer(void *context, const struct control_message *message) {
-  struct server_side *side = context;
+// The number of the answer, to wait for.
+static uint64_t hand_over(struct server_side *side, const struct control_message *message) {
   struct outgoing *outgoing = make_outgoing(message);
   pthread_mutex_lock(&side->mutex);
   *side->last = outgoing;
   side->last = &outgoing->next;
+  uint64_t number = ++side->answers_made;
   pthread_mutex_unlock(&side->mutex);
   uv_async_send(&side->wake);
+  return number;
+}
+
+// On the device's thread. The next job isn't begun before the answer is in the pipe: if it ends the process,
+// the server must not take the one that was answered for the cause.
+static void on_answer(void *context, const struct control_message *message) {
+  struct server_side *side = context;
+  uint64_t number = hand_over(side, message);
+  pthread_mutex_lock(&side->mutex);
+  while (side->answers_written < number) {
+    pthread_cond_wait(&side->handed_over, &side->mutex);
+  }
+  pthread_mutex_unlock(&side->mutex);
 }
 
 static void on_ended(void *context, bool ok) {
@@ -119,12 +134,18 @@ static void on_wake(uv_async_t *wake) {
   side->first = NULL;
   side->last = &side->first;
   pthread_mutex_unlock(&side->mutex);
+  uint64_t written = 0;
   while (outgoing != NULL) {
     struct outgoing *next = outgoing->next;
     side->unusable = side->unusable || outgoing->message.kind == CONTROL_UNUSABLE;
     write_out(side, outgoing);
     outgoing = next;
+    written++;
   }
+  pthread_mutex_lock(&side->mutex);
+  side->answers_written += written;
+  pthread_cond_signal(&side->handed_over);
+  pthread_mutex_unlock(&side->mutex);
   close_when_all_is_said(side);
 }
 
@@ -132,7 +153,7 @@ static void on_wake(uv_async_t *wake) {
 
 static void refuse_start(struct server_side *side, const struct status *status) {
   struct control_message message = {.kind = CONTROL_UNUSABLE, .unusable = {.status = *status}};
-  on_answer(side, &message);
+  (void)hand_over(side, &message);
   on_ended(side, false);
 }
 
@@ -258,6 +279,7 @@ enum serve_exit serve(const struct serve_settings *settings) {
   side->settings = settings;
   side->last = &side->first;
   pthread_mutex_init(&side->mutex, NULL);
+  pthread_cond_init(&side->handed_over, NULL);
   if (!open_loop(side)) {
     log_event(&settings->log, LOG_ERROR, "descriptor 0 is no pipe to a server", LOG_TEXT("see", "--help"));
     _exit(SERVE_UNUSABLE);
@@ -273,6 +295,7 @@ enum serve_exit serve(const struct serve_settings *settings) {
   int closed = uv_loop_close(&side->loop);
   assert(closed == 0);
   (void)closed;
+  pthread_cond_destroy(&side->handed_over);
   pthread_mutex_destroy(&side->mutex);
   free(side);
   return result;

@@ -312,6 +312,26 @@ static void crash_is_seen_as_the_end_of_the_pipe(void **state) {
   worker_process_end(&worker);
 }
 
+// Whoever waits for the answer would else take the job that ended well for the cause of the end.
+static void an_answer_is_out_before_the_next_job_begins(void **state) {
+  (void)state;
+  for (int round = 0; round < 20; round++) {
+    struct worker_process worker;
+    struct control_message message;
+    start_ready(&worker, "crash@3");
+    uint8_t frames[2 * CONTROL_FRAME_BYTES_MAX];
+    size_t size = 0;
+    for (uint64_t id = 1; id <= 2; id++) {
+      make_run(&worker, backward(), &backward()->npu->cases[0], id, 0, &message);
+      size += control_write(&message, frames + size);
+    }
+    worker_process_send_bytes(&worker, frames, size);
+    expect_finished_well(&worker, 1);
+    assert_false(worker_process_receive(&worker, &message));
+    worker_process_end(&worker);
+  }
+}
+
 static void too_little_memory_fails_the_job_alone(void **state) {
   (void)state;
   struct worker_process worker;
@@ -549,6 +569,7 @@ int main(void) {
       cmocka_unit_test(hanging_device_is_a_fault),
       cmocka_unit_test(fault_at_synchronise_is_told_with_its_number),
       cmocka_unit_test(crash_is_seen_as_the_end_of_the_pipe),
+      cmocka_unit_test(an_answer_is_out_before_the_next_job_begins),
       cmocka_unit_test(too_little_memory_fails_the_job_alone),
       cmocka_unit_test(unusable_devices_say_why),
       cmocka_unit_test(wrong_start_is_refused),
