@@ -12,8 +12,8 @@
 #include "kernels/emulated_device.h"
 #include "server/npu/emulator/faults.h"
 
-// As many as the largest machines have, twice.
-#define SETTINGS_DEVICES_MAX 32
+// As many as a server takes (BACKEND_DEVICES_MAX).
+#define SETTINGS_DEVICES_MAX 64
 #define SETTINGS_MEMORY_BYTES_MAX ((int64_t)1 << 40)
 #define SETTINGS_CACHE_LIMIT 10000
 

@@ -59,7 +59,7 @@ static void wrong_value_is_refused_by_name(void **state) {
   (void)state;
   static const char *const wrong[][2] = {
       {"ACLNN_EMULATED_DEVICES", "0"},
-      {"ACLNN_EMULATED_DEVICES", "33"},
+      {"ACLNN_EMULATED_DEVICES", "65"},
       {"ACLNN_EMULATED_DEVICES", "2x"},
       {"ACLNN_EMULATED_DEVICES", ""},
       {"ACLNN_EMULATED_PROFILE", "A2"},
