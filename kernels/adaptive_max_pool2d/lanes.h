@@ -24,7 +24,9 @@ typedef VECTOR_OF(float, FORWARD_VECTOR_BYTES) floats;
 typedef VECTOR_OF(uint32_t, FORWARD_VECTOR_BYTES) words;
 typedef VECTOR_OF(int64_t, FORWARD_VECTOR_BYTES) wides; // half as many
 typedef VECTOR_OF(int32_t, FORWARD_VECTOR_BYTES / 2) few_ints;
+typedef VECTOR_OF(uint32_t, FORWARD_VECTOR_BYTES / 2) few_words;
 typedef VECTOR_OF(uint16_t, FORWARD_VECTOR_BYTES / 2) halves;
+typedef VECTOR_OF(uint16_t, FORWARD_VECTOR_BYTES / 4) few_halves;
 typedef VECTOR_IN_MEMORY(int32_t, FORWARD_VECTOR_BYTES) ints_in_memory;
 typedef VECTOR_IN_MEMORY(int64_t, FORWARD_VECTOR_BYTES) wides_in_memory;
 typedef VECTOR_IN_MEMORY(int32_t, FORWARD_VECTOR_BYTES / 2) few_ints_in_memory;
@@ -73,6 +75,23 @@ typedef VECTOR_IN_MEMORY(uint16_t, FORWARD_VECTOR_BYTES / 2) halves_in_memory;
   { 1, 3 }
 #endif
 
+#if FORWARD_VECTOR_BYTES == 64
+#define EVEN                                                                                                 \
+  { 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30 }
+#define ODD                                                                                                  \
+  { 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31 }
+#elif FORWARD_VECTOR_BYTES == 32
+#define EVEN                                                                                                 \
+  { 0, 2, 4, 6, 8, 10, 12, 14 }
+#define ODD                                                                                                  \
+  { 1, 3, 5, 7, 9, 11, 13, 15 }
+#else
+#define EVEN                                                                                                 \
+  { 0, 2, 4, 6 }
+#define ODD                                                                                                  \
+  { 1, 3, 5, 7 }
+#endif
+
 INLINE ints every(int32_t value) {
   return (ints){0} + value;
 }
@@ -110,8 +129,17 @@ INLINE wides keep_first(wides a, int64_t count, int64_t otherwise) {
   return (wides)_mm512_mask_mov_epi64(_mm512_set1_epi64(otherwise), (__mmask8)((1u << count) - 1),
                                       (__m512i)a);
 }
+INLINE ints larger_floats(ints a, ints b) {
+  return (ints)_mm512_max_ps((__m512)a, (__m512)b);
+}
+INLINE uint32_t mask_of(condition lanes) {
+  return lanes;
+}
 INLINE ints pick(ints a, ints b, ints from) {
   return (ints)_mm512_permutex2var_epi32((__m512i)a, (__m512i)from, (__m512i)b);
+}
+INLINE ints widen(halves a) {
+  return (ints)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)a), 16);
 }
 
 #else
@@ -141,10 +169,19 @@ INLINE bool any_greater(ints a, ints b) {
 INLINE wides larger_wides(wides a, wides b) {
   return (wides)_mm256_blendv_epi8((__m256i)b, (__m256i)a, _mm256_cmpgt_epi64((__m256i)a, (__m256i)b));
 }
+INLINE ints larger_floats(ints a, ints b) {
+  return (ints)_mm256_max_ps((__m256)a, (__m256)b);
+}
+INLINE uint32_t mask_of(condition lanes) {
+  return (uint32_t)_mm256_movemask_ps((__m256)lanes);
+}
 INLINE ints pick(ints a, ints b, ints from) {
   __m256 of_a = (__m256)_mm256_permutevar8x32_epi32((__m256i)a, (__m256i)from);
   __m256 of_b = (__m256)_mm256_permutevar8x32_epi32((__m256i)b, (__m256i)from);
   return (ints)_mm256_blendv_ps(of_a, of_b, (__m256)(from << 28));
+}
+INLINE ints widen(halves a) {
+  return (ints)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)a), 16);
 }
 #else
 INLINE ints choose(condition first, ints a, ints b) {
@@ -165,9 +202,22 @@ INLINE wides larger_wides(wides a, wides b) {
   wides first = a > b;
   return (first & a) | (~first & b);
 }
+INLINE ints larger_floats(ints a, ints b) {
+  return choose(greater_floats(a, b), a, b);
+}
+INLINE uint32_t mask_of(condition lanes) {
+  uint32_t mask = 0;
+  for (int lane = 0; lane < LANES; lane++) {
+    mask |= (uint32_t)(lanes[lane] & 1) << lane;
+  }
+  return mask;
+}
 // Lane number i is a's from[i]th, or b's where from[i] goes on beyond a.
 INLINE ints pick(ints a, ints b, ints from) {
   return __builtin_shuffle(a, b, from);
+}
+INLINE ints widen(halves a) {
+  return (ints)(__builtin_convertvector(a, words) << 16);
 }
 #endif
 
@@ -193,6 +243,22 @@ INLINE wides largest_of_each(const wides *of) {
 #pragma GCC unroll 8
     for (int i = 0; i < count / 2; i++) {
       level[i] = larger_of_pairs(level[2 * i], level[2 * i + 1]);
+    }
+  }
+  return level[0];
+}
+
+// The same for as many vectors of floats as there are lanes.
+INLINE ints largest_floats_of_each(const ints *of) {
+  ints level[LANES];
+  memcpy(level, of, sizeof level);
+#pragma GCC unroll 4
+  for (int count = LANES; count > 1; count /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < count / 2; i++) {
+      ints a = level[2 * i];
+      ints b = level[2 * i + 1];
+      level[i] = larger_floats(__builtin_shuffle(a, b, (ints)EVEN), __builtin_shuffle(a, b, (ints)ODD));
     }
   }
   return level[0];

@@ -8,12 +8,19 @@
 #error "FORWARD_LANES_MAX is too small"
 #endif
 
+// As registers hold.
+#if FORWARD_VECTOR_BYTES == 64
+#define COLUMNS_AT_ONCE 8
+#else
 #define COLUMNS_AT_ONCE 4
+#endif
+#define RUNS_AT_ONCE 4
+// What such a loop works on stays in registers then.
+#define UNROLLED _Pragma("GCC unroll 8")
 
 INLINE ints load_whole(const struct forward_elements *elements, int64_t offset, bool half) {
   if (half) {
-    halves loaded = *(const halves_in_memory *)((const uint16_t *)elements->storage + offset);
-    return (ints)(__builtin_convertvector(loaded, words) << 16);
+    return widen(*(const halves_in_memory *)((const uint16_t *)elements->storage + offset));
   }
   return *(const ints_in_memory *)((const int32_t *)elements->storage + offset);
 }
@@ -34,10 +41,10 @@ INLINE ints load(const struct forward_elements *elements, int64_t offset, bool h
   return whole ? load_whole(elements, offset, half) : load_part(elements, offset, half);
 }
 
-// In each lane the best so far, and how far it lies from the first.
+// In each lane the best so far and where it lies, as a distance from the first or as a position.
 struct best {
   ints values;
-  ints distances;
+  ints places;
 };
 
 INLINE void note(ints *largest, ints values) {
@@ -47,7 +54,7 @@ INLINE void note(ints *largest, ints values) {
 INLINE void compete(struct best *best, ints values, ints distance, ints *largest) {
   condition better = greater_floats(values, best->values);
   best->values = choose(better, values, best->values);
-  best->distances = choose(better, distance, best->distances);
+  best->places = choose(better, distance, best->places);
   note(largest, values);
 }
 
@@ -55,9 +62,18 @@ INLINE void compete(struct best *best, ints values, ints distance, ints *largest
 INLINE void make_candidates(const struct best *best, int32_t position, wides candidates[2]) {
   ints signs = best->values >> 31;
   ints keys = (best->values ^ (signs & 0x7fffffff)) - signs;
-  ints order = ~(best->distances + lane_numbers() + position);
+  ints order = ~(((best->places + lane_numbers() + position) << 1) - signs);
   candidates[0] = (wides)__builtin_shuffle(order, keys, (ints)INTERLEAVED_LOW);
   candidates[1] = (wides)__builtin_shuffle(order, keys, (ints)INTERLEAVED_HIGH);
+}
+
+// The other way round.
+INLINE void read_candidates(wides candidates, few_ints *values, few_ints *positions) {
+  few_ints order = ~__builtin_convertvector(candidates, few_ints);
+  few_ints keys = __builtin_convertvector(candidates >> 32, few_ints);
+  few_ints signs = keys >> 31;
+  *values = ((keys + signs) ^ (signs & 0x7fffffff)) | (order << 31);
+  *positions = (few_ints)((few_words)order >> 1);
 }
 
 INLINE void store_candidates(const struct best *best, int32_t position, bool merge, int64_t *to) {
@@ -69,50 +85,65 @@ INLINE void store_candidates(const struct best *best, int32_t position, bool mer
   }
 }
 
-// `vectors` vectors of columns, from the first row to the last.
+// `vectors` vectors of columns, from the first row to the last. The last vector ends where the columns do,
+// and may overlap with the one before.
 INLINE void reduce_columns(const struct forward_elements *elements, const struct forward_piece *piece,
                            int64_t column, int vectors, bool half, bool whole, bool merge, ints *largest,
                            int64_t *candidates) {
   struct best best[COLUMNS_AT_ONCE];
-  int64_t offset = piece->offset + column;
-  for (int i = 0; i < vectors; i++) {
-    best[i] = (struct best){load(elements, offset + i * LANES, half, whole), {0}};
+  int64_t columns[COLUMNS_AT_ONCE];
+  UNROLLED for (int i = 0; i < vectors; i++) {
+    int64_t last = piece->columns > LANES ? piece->columns - LANES : 0;
+    columns[i] = column + i * LANES < last ? column + i * LANES : last;
+    best[i] = (struct best){load(elements, piece->offset + columns[i], half, whole), {0}};
     note(largest, best[i].values);
   }
-  ints distance = {0};
+  ints place = {0};
+  int64_t offset = piece->offset;
   for (int64_t row = 1; row < piece->rows; row++) {
     offset += piece->row_stride;
-    distance += piece->row_positions;
-    for (int i = 0; i < vectors; i++) {
-      compete(&best[i], load(elements, offset + i * LANES, half, whole), distance, largest);
+    place += piece->row_positions;
+    UNROLLED for (int i = 0; i < vectors; i++) {
+      compete(&best[i], load(elements, offset + columns[i], half, whole), place, largest);
     }
   }
-  for (int i = 0; i < vectors; i++) {
-    int64_t first = column + i * LANES;
-    store_candidates(&best[i], piece->position + (int32_t)first, merge, candidates + first);
+  UNROLLED for (int i = 0; i < vectors; i++) {
+    store_candidates(&best[i], piece->position + (int32_t)columns[i], merge, candidates + columns[i]);
   }
 }
 
 INLINE ints reduce_rows_typed(const struct forward_elements *elements, const struct forward_piece *piece,
                               bool half, bool merge, int64_t *candidates) {
   ints largest = {0};
-  int64_t column = 0;
-  for (; column + COLUMNS_AT_ONCE * LANES <= piece->columns; column += COLUMNS_AT_ONCE * LANES) {
-    reduce_columns(elements, piece, column, COLUMNS_AT_ONCE, half, true, merge, &largest, candidates);
-  }
-  for (; column + LANES <= piece->columns; column += LANES) {
-    reduce_columns(elements, piece, column, 1, half, true, merge, &largest, candidates);
-  }
-  if (column == piece->columns) {
+  bool whole = piece->columns >= LANES ||
+               piece->offset + (piece->rows - 1) * piece->row_stride + LANES <= elements->count;
+  if (!whole) {
+    reduce_columns(elements, piece, 0, 1, half, false, merge, &largest, candidates);
     return largest;
   }
-  if (piece->columns > LANES) {
-    // Candidates that were there before would win over themselves: the overlap does no harm.
-    reduce_columns(elements, piece, piece->columns - LANES, 1, half, true, merge, &largest, candidates);
-  } else if (piece->offset + (piece->rows - 1) * piece->row_stride + LANES <= elements->count) {
-    reduce_columns(elements, piece, 0, 1, half, true, merge, &largest, candidates);
-  } else {
-    reduce_columns(elements, piece, 0, 1, half, false, merge, &largest, candidates);
+  int64_t left = (piece->columns + LANES - 1) / LANES;
+  int64_t column = 0;
+  for (; left >= COLUMNS_AT_ONCE; left -= COLUMNS_AT_ONCE) {
+    reduce_columns(elements, piece, column, COLUMNS_AT_ONCE, half, true, merge, &largest, candidates);
+    column += COLUMNS_AT_ONCE * LANES;
+  }
+  switch (left) {
+#define REMAINING(vectors)                                                                                   \
+  case vectors:                                                                                              \
+    reduce_columns(elements, piece, column, vectors, half, true, merge, &largest, candidates);               \
+    break
+    REMAINING(1);
+    REMAINING(2);
+    REMAINING(3);
+#if COLUMNS_AT_ONCE > 4
+    REMAINING(4);
+    REMAINING(5);
+    REMAINING(6);
+    REMAINING(7);
+#endif
+#undef REMAINING
+  default:
+    break;
   }
   return largest;
 }
@@ -135,21 +166,21 @@ INLINE wides reduce_long_run(const struct forward_elements *elements, int64_t of
                              int32_t position, bool half, ints *largest) {
   wides winner;
   int64_t done = 0;
-  if (count >= COLUMNS_AT_ONCE * LANES) {
-    struct best best[COLUMNS_AT_ONCE];
-    for (int i = 0; i < COLUMNS_AT_ONCE; i++) {
+  if (count >= RUNS_AT_ONCE * LANES) {
+    struct best best[RUNS_AT_ONCE];
+    UNROLLED for (int i = 0; i < RUNS_AT_ONCE; i++) {
       best[i] = (struct best){load_whole(elements, offset + i * LANES, half), every(i * LANES)};
       note(largest, best[i].values);
     }
-    done = COLUMNS_AT_ONCE * LANES;
-    for (; done + COLUMNS_AT_ONCE * LANES <= count; done += COLUMNS_AT_ONCE * LANES) {
-      for (int i = 0; i < COLUMNS_AT_ONCE; i++) {
+    done = RUNS_AT_ONCE * LANES;
+    for (; done + RUNS_AT_ONCE * LANES <= count; done += RUNS_AT_ONCE * LANES) {
+      UNROLLED for (int i = 0; i < RUNS_AT_ONCE; i++) {
         int64_t at = done + i * LANES;
         compete(&best[i], load_whole(elements, offset + at, half), every((int32_t)at), largest);
       }
     }
     winner = better_half(&best[0], position);
-    for (int i = 1; i < COLUMNS_AT_ONCE; i++) {
+    UNROLLED for (int i = 1; i < RUNS_AT_ONCE; i++) {
       winner = larger_wides(winner, better_half(&best[i], position));
     }
     if (done == count) {
@@ -167,26 +198,42 @@ INLINE wides reduce_long_run(const struct forward_elements *elements, int64_t of
   return done > 0 ? larger_wides(winner, rest) : rest;
 }
 
-static bool reduce_run(const struct forward_elements *elements, int64_t offset, int64_t count,
-                       int32_t position, bool merge, int64_t *candidates) {
-  ints largest = {0};
-  wides winner;
-  if (count < LANES) {
-    struct best best = {.values = load_part(elements, offset, elements->half)};
-    // Lanes beyond the run repeat its first element, which comes before them.
-    ints within = (ints)(lane_numbers() < every((int32_t)count));
-    best.values = (within & best.values) | (~within & best.values[0]);
-    best.distances = ~within & -lane_numbers();
-    note(&largest, best.values);
-    winner = better_half(&best, position);
-  } else if (elements->half) {
-    winner = reduce_long_run(elements, offset, count, position, true, &largest);
-  } else {
-    winner = reduce_long_run(elements, offset, count, position, false, &largest);
+// Runs of less than a vector.
+INLINE wides reduce_short_run(const struct forward_elements *elements, int64_t offset, int64_t count,
+                              int32_t position, bool half, ints *largest) {
+  // Lanes beyond the run hold the least there is, at positions that come after the run's.
+  ints least = every(elements->infinity | INT32_MIN);
+  ints loaded = load(elements, offset, half, offset + LANES <= elements->count);
+  struct best best = {choose(less_ints(lane_numbers(), every((int32_t)count)), loaded, least), {0}};
+  note(largest, best.values);
+  return better_half(&best, position);
+}
+
+INLINE bool reduce_runs_typed(const struct forward_elements *elements, const struct forward_runs *runs,
+                              bool half, bool merge, bool *with_nan, int64_t *candidates) {
+  int64_t offset = runs->offset;
+  int32_t position = runs->position;
+  bool any = false;
+  for (int64_t i = 0; i < runs->runs; i++) {
+    ints largest = {0};
+    wides winner = runs->length < LANES
+                       ? reduce_short_run(elements, offset, runs->length, position, half, &largest)
+                       : reduce_long_run(elements, offset, runs->length, position, half, &largest);
+    wides_in_memory *stored = (wides_in_memory *)candidates + i;
+    *stored = merge ? larger_wides(winner, *stored) : winner;
+    bool nan = any_greater(largest, every(elements->infinity));
+    with_nan[i] = merge ? with_nan[i] || nan : nan;
+    any = any || nan;
+    offset += runs->length;
+    position = position == runs->last_position ? 0 : position + (int32_t)runs->length;
   }
-  wides_in_memory *stored = (wides_in_memory *)candidates;
-  *stored = merge ? larger_wides(winner, *stored) : winner;
-  return any_greater(largest, every(elements->infinity));
+  return any;
+}
+
+static bool reduce_runs(const struct forward_elements *elements, const struct forward_runs *runs, bool merge,
+                        bool *with_nan, int64_t *candidates) {
+  return elements->half ? reduce_runs_typed(elements, runs, true, merge, with_nan, candidates)
+                        : reduce_runs_typed(elements, runs, false, merge, with_nan, candidates);
 }
 
 INLINE wides reduce_window(const int64_t *candidates, int64_t width) {
@@ -202,26 +249,6 @@ INLINE wides reduce_window(const int64_t *candidates, int64_t width) {
     winner = larger_wides(winner, *(const wides_in_memory *)(candidates + width - WIDE_LANES));
   }
   return winner;
-}
-
-static void reduce_windows(const struct forward_windows *windows, const int64_t *candidates,
-                           int32_t *positions) {
-  int64_t total = windows->rows * windows->count;
-  int64_t window = 0;
-  for (int64_t done = 0; done < total; done += WIDE_LANES) {
-    wides winners[WIDE_LANES];
-#pragma GCC unroll 8
-    for (int i = 0; i < WIDE_LANES; i++) {
-      winners[i] = reduce_window(candidates + windows->begins[window], windows->widths[window]);
-      // Beyond the last row the last window is looked at again, to no effect.
-      if (done + i + 1 < total && ++window == windows->count) {
-        window = 0;
-        candidates += windows->pitch;
-      }
-    }
-    wides best = largest_of_each(winners);
-    *(few_ints_in_memory *)(positions + done) = ~__builtin_convertvector(best, few_ints);
-  }
 }
 
 INLINE void store_values(const struct forward_results *results, int64_t at, ints values, int64_t count,
@@ -267,6 +294,55 @@ INLINE void store_positions(const struct forward_results *results, int64_t at, i
   }
 }
 
+// The outputs of a vector of candidates.
+INLINE void store_winners(const struct forward_results *results, int64_t at, wides winners, int64_t count,
+                          bool half) {
+  few_ints values, positions;
+  read_candidates(winners, &values, &positions);
+  wides wide_positions = __builtin_convertvector(positions, wides);
+  few_halves narrow_values = __builtin_convertvector((few_words)values >> 16, few_halves);
+  size_t value_bytes = half ? sizeof(uint16_t) : sizeof(int32_t);
+  size_t index_bytes = results->wide_indices ? sizeof(int64_t) : sizeof(int32_t);
+  char *to_values = (char *)results->values + (size_t)at * value_bytes;
+  char *to_indices = (char *)results->indices + (size_t)at * index_bytes;
+  const void *from_values = half ? (const void *)&narrow_values : (const void *)&values;
+  const void *from_indices = results->wide_indices ? (const void *)&wide_positions : (const void *)&positions;
+  if (at + WIDE_LANES > results->room) {
+    memcpy(to_values, from_values, (size_t)count * value_bytes);
+    memcpy(to_indices, from_indices, (size_t)count * index_bytes);
+    return;
+  }
+  if (half) {
+    memcpy(to_values, &narrow_values, sizeof narrow_values);
+  } else {
+    memcpy(to_values, &values, sizeof values);
+  }
+  if (results->wide_indices) {
+    memcpy(to_indices, &wide_positions, sizeof wide_positions);
+  } else {
+    memcpy(to_indices, &positions, sizeof positions);
+  }
+}
+
+static void reduce_windows(const struct forward_windows *windows, const int64_t *candidates, bool half,
+                           const struct forward_results *results) {
+  int64_t total = windows->rows * windows->count;
+  int64_t window = 0;
+  for (int64_t done = 0; done < total; done += WIDE_LANES) {
+    wides winners[WIDE_LANES];
+    UNROLLED for (int i = 0; i < WIDE_LANES; i++) {
+      winners[i] = reduce_window(candidates + windows->begins[window], windows->widths[window]);
+      // Beyond the last row the last window is looked at again, to no effect.
+      if (done + i + 1 < total && ++window == windows->count) {
+        window = 0;
+        candidates += windows->pitch;
+      }
+    }
+    int64_t left = total - done;
+    store_winners(results, done, largest_of_each(winners), left < WIDE_LANES ? left : WIDE_LANES, half);
+  }
+}
+
 // One vector of columns of a pair of rows: distances are positions here.
 INLINE struct best better_row(const struct forward_elements *elements, const struct forward_row_pair *rows,
                               int64_t column, bool half, bool whole, ints *largest) {
@@ -283,30 +359,130 @@ INLINE struct best better_column(const struct best vectors[2], const int32_t *fi
   ints first = *(const ints_in_memory *)first_lanes;
   ints second = *(const ints_in_memory *)second_lanes;
   struct best left = {pick(vectors[0].values, vectors[1].values, first),
-                      pick(vectors[0].distances, vectors[1].distances, first)};
+                      pick(vectors[0].places, vectors[1].places, first)};
   struct best right = {pick(vectors[0].values, vectors[1].values, second),
-                       pick(vectors[0].distances, vectors[1].distances, second)};
+                       pick(vectors[0].places, vectors[1].places, second)};
   condition better = greater_floats(right.values, left.values) |
-                     (equal_floats(right.values, left.values) & less_ints(right.distances, left.distances));
-  return (struct best){choose(better, right.values, left.values),
-                       choose(better, right.distances, left.distances)};
+                     (equal_floats(right.values, left.values) & less_ints(right.places, left.places));
+  return (struct best){choose(better, right.values, left.values), choose(better, right.places, left.places)};
 }
 
 INLINE void store_results(const struct forward_results *results, int64_t at, const struct best *best,
                           int64_t count, bool half) {
   if (at + LANES <= results->room) {
     store_values(results, at, best->values, count, half, true);
-    store_positions(results, at, best->distances, count, true);
+    store_positions(results, at, best->places, count, true);
   } else {
     count = count < LANES ? count : LANES;
     store_values(results, at, best->values, count, half, false);
-    store_positions(results, at, best->distances, count, false);
+    store_positions(results, at, best->places, count, false);
   }
 }
 
-INLINE bool pool_pairs_typed(const struct forward_elements *elements, const struct forward_pairs *pairs,
-                             const struct forward_row_pair *rows, const struct forward_results *results,
-                             bool half, bool whole) {
+// Where vector number `i` of a short run begins: the last ends where the run does.
+INLINE int64_t begin_in_run(int64_t i, int64_t length) {
+  return i * LANES + LANES <= length || length < LANES ? i * LANES : length - LANES;
+}
+
+INLINE ints load_of_run(const struct forward_elements *elements, int64_t offset, int64_t length, bool half) {
+  if (length >= LANES) {
+    return load_whole(elements, offset, half);
+  }
+  ints loaded = load(elements, offset, half, offset + LANES <= elements->count);
+  return choose(less_ints(lane_numbers(), every((int32_t)length)), loaded,
+                every(elements->infinity | INT32_MIN));
+}
+
+// The positions of the maxima, which are known, in as many runs as there are lanes.
+INLINE struct best find_in_runs(const struct forward_elements *elements, int64_t offset, int64_t length,
+                                int64_t runs, ints maxima, int vectors, bool half) {
+  int32_t values[LANES] = {0};
+  int32_t positions[LANES] = {0};
+  int32_t wanted[LANES];
+  memcpy(wanted, &maxima, sizeof wanted);
+  for (int64_t run = 0; run < runs; run++) {
+    ints maximum = every(wanted[run]);
+    uint64_t equal = 0;
+    UNROLLED for (int i = 0; i < vectors; i++) {
+      int64_t begin = begin_in_run(i, length);
+      ints loaded = load_of_run(elements, offset + begin, length, half);
+      equal |= (uint64_t)mask_of(equal_floats(loaded, maximum)) << begin;
+    }
+    // None is equal if there are NaN: the result isn't used then.
+    int position = equal != 0 ? __builtin_ctzll(equal) : 0;
+    positions[run] = position;
+    values[run] = half ? (int32_t)((uint32_t)((const uint16_t *)elements->storage)[offset + position] << 16)
+                       : ((const int32_t *)elements->storage)[offset + position];
+    offset += length;
+  }
+  struct best best;
+  memcpy(&best.values, values, sizeof values);
+  memcpy(&best.places, positions, sizeof positions);
+  return best;
+}
+
+// Finds the maxima first, of several runs together, and then where they are.
+INLINE void pool_short_runs_typed(const struct forward_elements *elements, const struct forward_runs *runs,
+                                  bool *with_nan, const struct forward_results *results, int vectors,
+                                  bool half) {
+  int32_t position = runs->position;
+  for (int64_t done = 0; done < runs->runs; done += LANES) {
+    int64_t count = runs->runs - done < LANES ? runs->runs - done : LANES;
+    int64_t first = runs->offset + done * runs->length;
+    ints maxima[LANES] = {{0}};
+    ints bases = {0};
+    for (int64_t run = 0; run < count; run++) {
+      int64_t offset = first + run * runs->length;
+      ints maximum = load_of_run(elements, offset, runs->length, half);
+      ints largest = maximum & 0x7fffffff;
+      UNROLLED for (int i = 1; i < vectors; i++) {
+        ints loaded = load_of_run(elements, offset + begin_in_run(i, runs->length), runs->length, half);
+        maximum = larger_floats(maximum, loaded);
+        note(&largest, loaded);
+      }
+      maxima[run] = maximum;
+      bases[run] = position;
+      position = position == runs->last_position ? 0 : position + (int32_t)runs->length;
+      with_nan[done + run] = any_greater(largest, every(elements->infinity));
+    }
+    struct best best =
+        find_in_runs(elements, first, runs->length, count, largest_floats_of_each(maxima), vectors, half);
+    best.places += bases;
+    store_results(results, done, &best, count, half);
+  }
+}
+
+#define POOL_SHORT_RUNS(vectors)                                                                             \
+  case vectors:                                                                                              \
+    if (elements->half) {                                                                                    \
+      pool_short_runs_typed(elements, runs, with_nan, results, vectors, true);                               \
+    } else {                                                                                                 \
+      pool_short_runs_typed(elements, runs, with_nan, results, vectors, false);                              \
+    }                                                                                                        \
+    break
+
+static void pool_short_runs(const struct forward_elements *elements, const struct forward_runs *runs,
+                            bool *with_nan, const struct forward_results *results) {
+  switch ((runs->length + LANES - 1) / LANES) {
+    POOL_SHORT_RUNS(1);
+    POOL_SHORT_RUNS(2);
+    POOL_SHORT_RUNS(3);
+    POOL_SHORT_RUNS(4);
+#if FORWARD_SHORT_RUN > 4 * LANES
+    POOL_SHORT_RUNS(5);
+    POOL_SHORT_RUNS(6);
+    POOL_SHORT_RUNS(7);
+    POOL_SHORT_RUNS(8);
+#endif
+  default:
+    break;
+  }
+}
+
+// One row of outputs from two vectors of columns at a time.
+INLINE bool pool_row(const struct forward_elements *elements, const struct forward_pairs *pairs,
+                     const struct forward_row_pair *rows, const struct forward_results *results, bool half,
+                     bool whole) {
   ints largest = {0};
   for (int64_t at = 0; at < pairs->outputs; at += LANES) {
     int64_t column = pairs->begins[at / LANES];
@@ -318,43 +494,57 @@ INLINE bool pool_pairs_typed(const struct forward_elements *elements, const stru
   return any_greater(largest, every(elements->infinity));
 }
 
-static int64_t farther(const struct forward_row_pair *rows) {
-  return rows->offsets[0] > rows->offsets[1] ? rows->offsets[0] : rows->offsets[1];
-}
-
-static bool pool_pairs(const struct forward_elements *elements, const struct forward_pairs *pairs,
-                       const struct forward_row_pair *rows, const struct forward_results *results) {
-  int64_t last_column = pairs->begins[(pairs->outputs - 1) / LANES];
-  bool whole = farther(rows) + last_column + 2 * LANES <= elements->count;
-  if (elements->half) {
-    return whole ? pool_pairs_typed(elements, pairs, rows, results, true, true)
-                 : pool_pairs_typed(elements, pairs, rows, results, true, false);
-  }
-  return whole ? pool_pairs_typed(elements, pairs, rows, results, false, true)
-               : pool_pairs_typed(elements, pairs, rows, results, false, false);
-}
-
-INLINE bool pool_two_rows_typed(const struct forward_elements *elements, const struct forward_pairs *pairs,
-                                const struct forward_row_pair *rows, const struct forward_results *results,
-                                bool half, bool whole) {
+// Two narrow rows at once.
+INLINE bool pool_two_rows(const struct forward_elements *elements, const struct forward_pairs *pairs,
+                          const struct forward_row_pair *rows, const struct forward_results *results,
+                          bool half, bool whole) {
   ints largest = {0};
   struct best vectors[2] = {better_row(elements, &rows[0], 0, half, whole, &largest),
                             better_row(elements, &rows[1], 0, half, whole, &largest)};
   struct best best = better_column(vectors, pairs->first, pairs->second);
-  store_results(results, 0, &best, pairs->outputs, half);
+  store_results(results, 0, &best, 2 * pairs->outputs, half);
   return any_greater(largest, every(elements->infinity));
 }
 
-static bool pool_two_rows(const struct forward_elements *elements, const struct forward_pairs *pairs,
-                          const struct forward_row_pair *rows, const struct forward_results *results) {
-  int64_t last = farther(&rows[0]) > farther(&rows[1]) ? farther(&rows[0]) : farther(&rows[1]);
-  bool whole = last + LANES <= elements->count;
-  if (elements->half) {
-    return whole ? pool_two_rows_typed(elements, pairs, rows, results, true, true)
-                 : pool_two_rows_typed(elements, pairs, rows, results, true, false);
+static bool reads_within(const struct forward_elements *elements, const struct forward_row_pair *rows,
+                         int64_t columns) {
+  int64_t farther = rows->offsets[0] > rows->offsets[1] ? rows->offsets[0] : rows->offsets[1];
+  return farther + columns <= elements->count;
+}
+
+INLINE uint64_t pool_pairs_typed(const struct forward_elements *elements, const struct forward_pairs *pairs,
+                                 const struct forward_row_pair *rows, int64_t count,
+                                 struct forward_results results, bool half) {
+  size_t value_bytes = half ? sizeof(uint16_t) : sizeof(int32_t);
+  size_t index_bytes = results.wide_indices ? sizeof(int64_t) : sizeof(int32_t);
+  int64_t columns = pairs->begins[(pairs->outputs - 1) / LANES] + 2 * LANES;
+  uint64_t with_nan = 0;
+  int64_t done = 0;
+  for (int64_t at_once = 1; done < count; done += at_once) {
+    bool nan;
+    at_once = 1;
+    if (pairs->two_rows && done + 1 < count && reads_within(elements, &rows[done], LANES) &&
+        reads_within(elements, &rows[done + 1], LANES)) {
+      nan = pool_two_rows(elements, pairs, &rows[done], &results, half, true);
+      at_once = 2;
+    } else if (reads_within(elements, &rows[done], columns)) {
+      nan = pool_row(elements, pairs, &rows[done], &results, half, true);
+    } else {
+      nan = pool_row(elements, pairs, &rows[done], &results, half, false);
+    }
+    with_nan |= (nan ? (UINT64_C(1) << at_once) - 1 : 0) << done;
+    results.values = (char *)results.values + (size_t)(at_once * pairs->row_outputs) * value_bytes;
+    results.indices = (char *)results.indices + (size_t)(at_once * pairs->row_outputs) * index_bytes;
+    results.room -= at_once * pairs->row_room;
   }
-  return whole ? pool_two_rows_typed(elements, pairs, rows, results, false, true)
-               : pool_two_rows_typed(elements, pairs, rows, results, false, false);
+  return with_nan;
+}
+
+static uint64_t pool_pairs(const struct forward_elements *elements, const struct forward_pairs *pairs,
+                           const struct forward_row_pair *rows, int64_t count,
+                           const struct forward_results *results) {
+  return elements->half ? pool_pairs_typed(elements, pairs, rows, count, *results, true)
+                        : pool_pairs_typed(elements, pairs, rows, count, *results, false);
 }
 
 static void count_positions(const struct forward_results *results, int64_t count, int32_t position,
@@ -380,9 +570,9 @@ const struct forward_vector_path FORWARD_VECTOR_PATH = {
     .lanes = LANES,
     .wide_lanes = WIDE_LANES,
     .reduce_rows = reduce_rows,
-    .reduce_run = reduce_run,
+    .reduce_runs = reduce_runs,
+    .pool_short_runs = pool_short_runs,
     .reduce_windows = reduce_windows,
     .pool_pairs = pool_pairs,
-    .pool_two_rows = pool_two_rows,
     .count_positions = count_positions,
 };

@@ -3,8 +3,9 @@
 //
 // Elements of 16 bits are widened to the upper half of 32, where they order as fp32 does. While a maximum is
 // searched, an element is a "candidate" of 64 bits: its value as a number that orders like it (both zeros are
-// one) above its position in the plane, inverted. The larger of two candidates is then the better one, the
-// first of equals. NaN are only noticed: rows that have one are left to the plain code.
+// one), below that its position in the plane, inverted, and then which of the zeros it is. The larger of two
+// candidates is then the better one, the first of equals. NaN are only noticed: rows that have one are left
+// to the plain code.
 #ifndef ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_VECTOR_PATH_H
 #define ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_VECTOR_PATH_H
 
@@ -14,6 +15,9 @@
 // Of the widest path.
 #define FORWARD_LANES_MAX 16
 #define FORWARD_WIDE_LANES_MAX 8
+// Elements of the longest run that pool_short_runs takes: as a mask has bits, with 32 bytes at least a
+// vector.
+#define FORWARD_SHORT_RUN 64
 // Positions within what one call looks at are counted in as many.
 #define FORWARD_PIECE_ELEMENTS 65536
 
@@ -34,6 +38,15 @@ struct forward_piece {
   int32_t row_positions; // from a row to the next
 };
 
+// Windows that are runs of elements, one after the other and equally long.
+struct forward_runs {
+  int64_t offset; // of the first in the storage
+  int64_t length;
+  int64_t runs;
+  int32_t position;      // of the first in its plane
+  int32_t last_position; // of the last run of a plane
+};
+
 // Windows in rows of candidates; all rows have the same.
 struct forward_windows {
   const int32_t *begins;
@@ -50,6 +63,9 @@ struct forward_pairs {
   const int32_t *second; // the same if the window has one column
   const int32_t *begins; // column of the first vector's first lane, for each vector of outputs
   int64_t outputs;
+  int64_t row_outputs; // from a row of outputs to the next
+  int64_t row_room;    // how much less room the next row has
+  bool two_rows;       // a vector holds a row of input and two of outputs; the lanes of the second follow
 };
 
 // One or two rows of input that make a row of outputs.
@@ -72,18 +88,19 @@ struct forward_vector_path {
   // among what was read. There is room for `lanes` candidates at least.
   bool (*reduce_rows)(const struct forward_elements *elements, const struct forward_piece *piece, bool merge,
                       int64_t *candidates);
-  // The same with elements one after the other, which become wide_lanes candidates.
-  bool (*reduce_run)(const struct forward_elements *elements, int64_t offset, int64_t count, int32_t position,
-                     bool merge, int64_t *candidates);
-  // The best position in each window. Reads and writes up to a vector beyond the last.
-  void (*reduce_windows)(const struct forward_windows *windows, const int64_t *candidates,
-                         int32_t *positions);
-  // A row of outputs.
-  bool (*pool_pairs)(const struct forward_elements *elements, const struct forward_pairs *pairs,
-                     const struct forward_row_pair *rows, const struct forward_results *results);
-  // Two rows of outputs at once, of planes so narrow that a vector holds a row.
-  bool (*pool_two_rows)(const struct forward_elements *elements, const struct forward_pairs *pairs,
-                        const struct forward_row_pair *rows, const struct forward_results *results);
+  // The same with runs, which become wide_lanes candidates each; with_nan tells of each.
+  bool (*reduce_runs)(const struct forward_elements *elements, const struct forward_runs *runs, bool merge,
+                      bool *with_nan, int64_t *candidates);
+  // The same for short runs, up to the results.
+  void (*pool_short_runs)(const struct forward_elements *elements, const struct forward_runs *runs,
+                          bool *with_nan, const struct forward_results *results);
+  // The best in each window. Reads up to a vector beyond the last.
+  void (*reduce_windows)(const struct forward_windows *windows, const int64_t *candidates, bool half,
+                         const struct forward_results *results);
+  // Rows of outputs, at most 64. A bit for each with a NaN among its input (or among its neighbour's).
+  uint64_t (*pool_pairs)(const struct forward_elements *elements, const struct forward_pairs *pairs,
+                         const struct forward_row_pair *rows, int64_t count,
+                         const struct forward_results *results);
   // Positions from `position` on, which begin again with 0 at `plane`.
   void (*count_positions)(const struct forward_results *results, int64_t count, int32_t position,
                           int32_t plane);

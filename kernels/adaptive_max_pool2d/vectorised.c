@@ -10,12 +10,14 @@
 #define CANDIDATES_MAX 4096
 #define COLUMNS_MAX 2048
 #define OUTPUTS_MAX 512
+#define ROWS_MAX 64 // as a mask has bits
 
 enum method {
-  METHOD_COPY,  // each window is the output's own place
-  METHOD_PAIRS, // at most two rows and columns
-  METHOD_RUNS,  // windows that are contiguous, or long: each is searched on its own
-  METHOD_ROWS,  // all others: first over the rows of the windows, then over their columns
+  METHOD_COPY,       // each window is the output's own place
+  METHOD_PAIRS,      // at most two rows and columns
+  METHOD_EQUAL_RUNS, // equally long runs one after the other, such as whole planes
+  METHOD_RUNS,       // windows that are contiguous, or long: each is searched on its own
+  METHOD_ROWS,       // all others: first over the rows of the windows, then over their columns
 };
 
 // Outputs next to each other in a row, and their windows' columns, which are the same in all rows.
@@ -42,7 +44,6 @@ struct vector_job {
 
 struct block {
   _Alignas(64) int64_t candidates[CANDIDATES_MAX + FORWARD_LANES_MAX];
-  int32_t positions[OUTPUTS_MAX + FORWARD_LANES_MAX];
 };
 
 // Windows one after the other: their begins as quotient and remainder, so that no division is needed.
@@ -177,33 +178,6 @@ static const struct chunk *chunk_at(const struct vector_job *job, int64_t first_
   return own;
 }
 
-// Writes outputs whose positions in the plane at `plane_offset` are known.
-static inline void write_outputs(const struct vector_job *job, int64_t flat, int64_t count,
-                                 int64_t plane_offset, const int32_t *positions) {
-  const struct forward_job *forward = job->forward;
-  const struct plane_view *self = &forward->plan->self;
-  void *values = forward->run->storages[FORWARD_OUTPUT_OUT];
-  void *indices = forward->run->storages[FORWARD_INDICES_OUT];
-  flat += forward->plan->output_out.storage_offset;
-  int64_t flat_index =
-      flat - forward->plan->output_out.storage_offset + forward->plan->indices_out.storage_offset;
-  int64_t row_gap = self->row_stride - self->columns;
-  for (int64_t i = 0; i < count; i++) {
-    int64_t from = plane_offset + positions[i];
-    from += row_gap == 0 ? 0 : positions[i] / self->columns * row_gap;
-    if (job->elements.half) {
-      ((uint16_t *)values)[flat + i] = ((const uint16_t *)job->elements.storage)[from];
-    } else {
-      ((uint32_t *)values)[flat + i] = ((const uint32_t *)job->elements.storage)[from];
-    }
-    if (forward->wide_indices) {
-      ((int64_t *)indices)[flat_index + i] = positions[i];
-    } else {
-      ((int32_t *)indices)[flat_index + i] = positions[i];
-    }
-  }
-}
-
 static struct forward_results results_at(const struct vector_job *job, int64_t flat, int64_t room) {
   const struct forward_job *forward = job->forward;
   char *values = forward->run->storages[FORWARD_OUTPUT_OUT];
@@ -215,6 +189,15 @@ static struct forward_results results_at(const struct vector_job *job, int64_t f
       .wide_indices = forward->wide_indices,
       .room = room,
   };
+}
+
+// Leaves rows with a NaN to the plain code.
+static void redo_rows(const struct vector_job *job, int64_t unit, uint64_t rows) {
+  int64_t plane_rows = job->forward->plan->output_out.rows;
+  for (; rows != 0; rows &= rows - 1) {
+    int64_t row = unit + __builtin_ctzll(rows);
+    forward_pool_row(job->forward, row / plane_rows, row % plane_rows);
+  }
 }
 
 static void copy_rows(void *context, size_t slot, size_t begin, size_t end) {
@@ -246,42 +229,31 @@ static struct forward_row_pair row_pair_of(const struct cursor *cursor) {
   };
 }
 
-// Rows whose outputs together fit into a vector.
-static void pool_two_rows(const struct vector_job *job, struct cursor *cursor, int64_t end, int64_t unit,
-                          const struct chunk *chunk) {
-  int64_t plane_rows = cursor->next.output;
-  struct forward_pairs pairs = {chunk->first_lanes, chunk->second_lanes, chunk->vector_begins,
-                                2 * chunk->outputs};
-  struct forward_row_pair rows[2] = {row_pair_of(cursor)};
-  cursor_advance(cursor);
-  rows[1] = row_pair_of(cursor);
-  cursor_advance(cursor);
-  struct forward_results results = results_at(job, unit * chunk->outputs, (end - unit) * chunk->outputs);
-  if (job->path->pool_two_rows(&job->elements, &pairs, rows, &results)) {
-    forward_pool_row(job->forward, unit / plane_rows, unit % plane_rows);
-    forward_pool_row(job->forward, (unit + 1) / plane_rows, (unit + 1) % plane_rows);
-  }
-}
-
 static void pool_pairs_of_chunk(const struct vector_job *job, const struct chunk *chunk, int64_t begin,
                                 int64_t end) {
   int64_t columns = job->forward->plan->output_out.columns;
-  struct forward_pairs pairs = {chunk->first_lanes, chunk->second_lanes, chunk->vector_begins,
-                                chunk->outputs};
+  bool is_row = chunk->outputs == columns;
+  struct forward_pairs pairs = {
+      .first = chunk->first_lanes,
+      .second = chunk->second_lanes,
+      .begins = chunk->vector_begins,
+      .outputs = chunk->outputs,
+      .row_outputs = columns,
+      .row_room = is_row ? columns : 0,
+      .two_rows = job->two_rows,
+  };
   struct cursor cursor = cursor_at(job, (size_t)begin);
-  int64_t unit = begin;
-  for (; job->two_rows && unit + 1 < end; unit += 2) {
-    pool_two_rows(job, &cursor, end, unit, chunk);
-  }
-  for (; unit < end; unit++) {
-    struct forward_row_pair rows = row_pair_of(&cursor);
-    // What is written beyond the results is written again: with the next row, or the row's next chunk.
-    int64_t room = chunk->outputs == columns ? (end - unit) * columns : columns - chunk->first_output;
-    struct forward_results results = results_at(job, unit * columns + chunk->first_output, room);
-    if (job->path->pool_pairs(&job->elements, &pairs, &rows, &results)) {
-      forward_pool_row(job->forward, cursor.plane, cursor.row);
+  for (int64_t unit = begin; unit < end; unit += ROWS_MAX) {
+    struct forward_row_pair rows[ROWS_MAX];
+    int64_t count = end - unit < ROWS_MAX ? end - unit : ROWS_MAX;
+    for (int64_t i = 0; i < count; i++) {
+      rows[i] = row_pair_of(&cursor);
+      cursor_advance(&cursor);
     }
-    cursor_advance(&cursor);
+    // What is written beyond the results is written again: with the next row, or the row's next chunk.
+    int64_t room = is_row ? (end - unit) * columns : columns - chunk->first_output;
+    struct forward_results results = results_at(job, unit * columns + chunk->first_output, room);
+    redo_rows(job, unit, job->path->pool_pairs(&job->elements, &pairs, rows, count, &results));
   }
 }
 
@@ -324,14 +296,15 @@ static bool reduce_row(const struct vector_job *job, const struct cursor *cursor
   return with_nan;
 }
 
+// Rows from `unit` on, of a task that goes on to `task_end`.
 static void pool_block_of_rows(const struct vector_job *job, const struct chunk *chunk, struct block *block,
-                               int64_t unit, int64_t rows) {
+                               int64_t unit, int64_t rows, int64_t task_end) {
   int64_t lanes = job->path->lanes;
   int64_t pitch = (chunk->columns + lanes - 1) / lanes * lanes;
   int64_t columns = job->forward->plan->output_out.columns;
+  bool is_row = chunk->outputs == columns;
   uint64_t with_nan = 0;
-  struct cursor first = cursor_at(job, (size_t)unit);
-  struct cursor cursor = first;
+  struct cursor cursor = cursor_at(job, (size_t)unit);
   for (int64_t i = 0; i < rows; i++) {
     with_nan |= (uint64_t)reduce_row(job, &cursor, chunk, block->candidates + i * pitch) << i;
     cursor_advance(&cursor);
@@ -339,18 +312,15 @@ static void pool_block_of_rows(const struct vector_job *job, const struct chunk 
   if (operator_run_is_cancelled(job->forward->run)) {
     return; // not all candidates are there
   }
-  struct forward_windows windows = {chunk->begins, chunk->widths, chunk->outputs, rows, pitch};
-  job->path->reduce_windows(&windows, block->candidates, block->positions);
-  cursor = first;
-  for (int64_t i = 0; i < rows; i++) {
-    if ((with_nan >> i & 1) != 0) {
-      forward_pool_row(job->forward, cursor.plane, cursor.row);
-    } else {
-      write_outputs(job, (unit + i) * columns + chunk->first_output, chunk->outputs, cursor.plane_offset,
-                    block->positions + i * chunk->outputs);
-    }
-    cursor_advance(&cursor);
+  // Only whole rows have their outputs one after the other.
+  int64_t together = is_row ? rows : 1;
+  for (int64_t i = 0; i < rows; i += together) {
+    struct forward_windows windows = {chunk->begins, chunk->widths, chunk->outputs, together, pitch};
+    int64_t room = is_row ? (task_end - unit) * columns : columns - chunk->first_output;
+    struct forward_results results = results_at(job, (unit + i) * columns + chunk->first_output, room);
+    job->path->reduce_windows(&windows, block->candidates + i * pitch, job->elements.half, &results);
   }
+  redo_rows(job, unit, with_nan);
 }
 
 static void pool_rows(void *context, size_t slot, size_t begin, size_t end) {
@@ -362,69 +332,75 @@ static void pool_rows(void *context, size_t slot, size_t begin, size_t end) {
     const struct chunk *chunk = chunk_at(job, first, &own);
     int64_t fit = CANDIDATES_MAX / (chunk->columns + FORWARD_LANES_MAX);
     fit = fit < OUTPUTS_MAX / chunk->outputs ? fit : OUTPUTS_MAX / chunk->outputs;
-    fit = fit < 64 ? fit : 64; // as a mask has bits
+    fit = fit < ROWS_MAX ? fit : ROWS_MAX;
     for (int64_t unit = (int64_t)begin; unit < (int64_t)end; unit += fit) {
       int64_t left = (int64_t)end - unit;
-      pool_block_of_rows(job, chunk, &block, unit, left < fit ? left : fit);
+      pool_block_of_rows(job, chunk, &block, unit, left < fit ? left : fit, (int64_t)end);
     }
     first += chunk->outputs;
   }
 }
 
-// Candidates of one window. True if there is a NaN.
-static bool reduce_long_window(const struct vector_job *job, const struct cursor *cursor, int64_t column,
-                               int64_t columns, int64_t *candidates) {
-  const struct plane_view *self = cursor->self;
-  bool contiguous = columns == self->row_stride && columns == self->columns;
-  int64_t rows = contiguous ? 1 : cursor->end - cursor->begin;
-  int64_t run = contiguous ? (cursor->end - cursor->begin) * columns : columns;
-  bool with_nan = false;
-  bool merge = false;
-  for (int64_t row = cursor->begin; row < cursor->begin + rows; row++) {
-    int64_t offset = cursor->plane_offset + row * self->row_stride + column;
-    for (int64_t done = 0; done < run; done += FORWARD_PIECE_ELEMENTS) {
-      if (operator_run_is_cancelled(job->forward->run)) {
-        return false;
-      }
-      int64_t count = run - done < FORWARD_PIECE_ELEMENTS ? run - done : FORWARD_PIECE_ELEMENTS;
-      with_nan |= job->path->reduce_run(&job->elements, offset + done, count,
-                                        (int32_t)(row * self->columns + column + done), merge, candidates);
-      merge = true;
-    }
-  }
-  return with_nan;
-}
-
-// Outputs one after the other, whose windows were reduced to one vector of candidates each.
+// Outputs one after the other, whose windows become a vector of candidates each.
 struct run_block {
   struct block block;
   int64_t first_output; // of all
   int64_t outputs;
-  int64_t plane_offsets[OUTPUTS_MAX];
   bool with_nan[OUTPUTS_MAX];
 };
 
-static void finish_runs(const struct vector_job *job, struct run_block *runs) {
-  const struct plane_view *output_out = &job->forward->plan->output_out;
+// Candidates of one window.
+static void reduce_long_window(const struct vector_job *job, const struct cursor *cursor, int64_t column,
+                               int64_t columns, struct run_block *runs) {
+  const struct plane_view *self = cursor->self;
+  bool contiguous = columns == self->row_stride && columns == self->columns;
+  int64_t rows = contiguous ? 1 : cursor->end - cursor->begin;
+  int64_t length = contiguous ? (cursor->end - cursor->begin) * columns : columns;
+  bool merge = false;
+  for (int64_t row = cursor->begin; row < cursor->begin + rows; row++) {
+    for (int64_t done = 0; done < length; done += FORWARD_PIECE_ELEMENTS) {
+      if (operator_run_is_cancelled(job->forward->run)) {
+        return;
+      }
+      struct forward_runs run = {
+          .offset = cursor->plane_offset + row * self->row_stride + column + done,
+          .length = length - done < FORWARD_PIECE_ELEMENTS ? length - done : FORWARD_PIECE_ELEMENTS,
+          .runs = 1,
+          .position = (int32_t)(row * self->columns + column + done),
+      };
+      job->path->reduce_runs(&job->elements, &run, merge, runs->with_nan + runs->outputs,
+                             runs->block.candidates + runs->outputs * job->path->wide_lanes);
+      merge = true;
+    }
+  }
+}
+
+// Leaves rows with a NaN to the plain code, and goes on to the next block.
+static void next_runs(const struct vector_job *job, struct run_block *runs) {
+  int64_t columns = job->forward->plan->output_out.columns;
+  int64_t redone = -1;
+  for (int64_t i = 0; i < runs->outputs; i++) {
+    int64_t unit = (runs->first_output + i) / columns;
+    if (runs->with_nan[i] && unit != redone) {
+      redo_rows(job, unit, 1);
+      redone = unit;
+    }
+  }
+  runs->first_output += runs->outputs;
+  runs->outputs = 0;
+}
+
+static void finish_runs(const struct vector_job *job, struct run_block *runs, size_t end) {
   const int32_t begin = 0;
   const int32_t width = (int32_t)job->path->wide_lanes;
   struct forward_windows windows = {&begin, &width, 1, runs->outputs, width};
   if (runs->outputs == 0 || operator_run_is_cancelled(job->forward->run)) {
     return;
   }
-  job->path->reduce_windows(&windows, runs->block.candidates, runs->block.positions);
-  int64_t plain_unit = -1;
-  for (int64_t i = 0; i < runs->outputs; i++) {
-    int64_t flat = runs->first_output + i;
-    if (!runs->with_nan[i]) {
-      write_outputs(job, flat, 1, runs->plane_offsets[i], runs->block.positions + i);
-    } else if (flat / output_out->columns != plain_unit) {
-      plain_unit = flat / output_out->columns;
-      forward_pool_row(job->forward, plain_unit / output_out->rows, plain_unit % output_out->rows);
-    }
-  }
-  runs->first_output += runs->outputs;
-  runs->outputs = 0;
+  int64_t room = (int64_t)end * job->forward->plan->output_out.columns - runs->first_output;
+  struct forward_results results = results_at(job, runs->first_output, room);
+  job->path->reduce_windows(&windows, runs->block.candidates, job->elements.half, &results);
+  next_runs(job, runs);
 }
 
 static void pool_runs(void *context, size_t slot, size_t begin, size_t end) {
@@ -442,17 +418,46 @@ static void pool_runs(void *context, size_t slot, size_t begin, size_t end) {
     struct windows windows = {.input = columns, .output = output_columns};
     for (int64_t i = 0; i < output_columns && !operator_run_is_cancelled(job->forward->run); i++) {
       int64_t first = windows.begin;
-      int64_t width = next_window(&windows, step, step_rest) - first;
-      runs.plane_offsets[runs.outputs] = cursor.plane_offset;
-      runs.with_nan[runs.outputs] = reduce_long_window(
-          job, &cursor, first, width, runs.block.candidates + runs.outputs * job->path->wide_lanes);
+      reduce_long_window(job, &cursor, first, next_window(&windows, step, step_rest) - first, &runs);
       if (++runs.outputs == OUTPUTS_MAX) {
-        finish_runs(job, &runs);
+        finish_runs(job, &runs, end);
       }
     }
     cursor_advance(&cursor);
   }
-  finish_runs(job, &runs);
+  finish_runs(job, &runs, end);
+}
+
+// All windows one after the other in the storage, equally long.
+static void pool_equal_runs(void *context, size_t slot, size_t begin, size_t end) {
+  (void)slot;
+  const struct vector_job *job = context;
+  const struct plane_view *self = &job->forward->plan->self;
+  int64_t plane_runs = job->forward->plan->output_out.rows;
+  int64_t length = self->rows / plane_runs * self->columns;
+  int64_t at_once =
+      FORWARD_PIECE_ELEMENTS / length < OUTPUTS_MAX ? FORWARD_PIECE_ELEMENTS / length : OUTPUTS_MAX;
+  struct run_block runs;
+  runs.first_output = (int64_t)begin;
+  while (runs.first_output < (int64_t)end && !operator_run_is_cancelled(job->forward->run)) {
+    int64_t left = (int64_t)end - runs.first_output;
+    struct forward_runs equal = {
+        .offset = self->storage_offset + runs.first_output * length,
+        .length = length,
+        .runs = left < at_once ? left : at_once,
+        .position = (int32_t)(runs.first_output % plane_runs * length),
+        .last_position = (int32_t)((plane_runs - 1) * length),
+    };
+    runs.outputs = equal.runs;
+    if (length <= FORWARD_SHORT_RUN) {
+      struct forward_results results = results_at(job, runs.first_output, left);
+      job->path->pool_short_runs(&job->elements, &equal, runs.with_nan, &results);
+      next_runs(job, &runs);
+    } else {
+      job->path->reduce_runs(&job->elements, &equal, false, runs.with_nan, runs.block.candidates);
+      finish_runs(job, &runs, end);
+    }
+  }
 }
 
 static const struct forward_vector_path *path_of(const struct operator_run *run) {
@@ -503,6 +508,10 @@ static enum method choose_method(const struct forward_plan *plan) {
   if (self->rows == output_out->rows && self->columns == output_out->columns && is_contiguous(self)) {
     return METHOD_COPY;
   }
+  if (output_out->columns == 1 && self->rows % output_out->rows == 0 && is_contiguous(self) &&
+      self->rows / output_out->rows * self->columns <= FORWARD_PIECE_ELEMENTS) {
+    return METHOD_EQUAL_RUNS;
+  }
   if (width > COLUMNS_MAX || (output_out->columns == 1 && self->row_stride == self->columns)) {
     return METHOD_RUNS;
   }
@@ -522,10 +531,8 @@ static int32_t infinity_of(enum data_type type) {
 
 bool forward_run_vectorised(const struct forward_job *forward, struct status *status) {
   static operator_run_task *const tasks[] = {
-      [METHOD_COPY] = copy_rows,
-      [METHOD_PAIRS] = pool_pairs,
-      [METHOD_RUNS] = pool_runs,
-      [METHOD_ROWS] = pool_rows,
+      [METHOD_COPY] = copy_rows, [METHOD_PAIRS] = pool_pairs, [METHOD_EQUAL_RUNS] = pool_equal_runs,
+      [METHOD_RUNS] = pool_runs, [METHOD_ROWS] = pool_rows,
   };
   const struct forward_plan *plan = forward->plan;
   const struct tensor_desc *self = &forward->run->plan->arguments.values[FORWARD_SELF].tensor;
