@@ -379,41 +379,44 @@ INLINE void store_results(const struct forward_results *results, int64_t at, con
   }
 }
 
-// Where vector number `i` of a short run begins: the last ends where the run does.
-INLINE int64_t begin_in_run(int64_t i, int64_t length) {
-  return i * LANES + LANES <= length || length < LANES ? i * LANES : length - LANES;
-}
+// Short runs all have their vectors at the same places. The last ends where the run does.
+struct places_in_run {
+  int64_t begins[FORWARD_SHORT_RUN / LANES];
+  int64_t length;
+};
 
-INLINE ints load_of_run(const struct forward_elements *elements, int64_t offset, int64_t length, bool half) {
-  if (length >= LANES) {
-    return load_whole(elements, offset, half);
+INLINE ints load_of_run(const struct forward_elements *elements, int64_t offset,
+                        const struct places_in_run *places, int vectors, int i, bool half) {
+  if (vectors > 1) {
+    return load_whole(elements, offset + places->begins[i], half);
   }
+  // A run may be less than a vector: lanes beyond it hold the least there is.
   ints loaded = load(elements, offset, half, offset + LANES <= elements->count);
-  return choose(less_ints(lane_numbers(), every((int32_t)length)), loaded,
-                every(elements->infinity | INT32_MIN));
+  ints least = every(elements->infinity | INT32_MIN);
+  return choose(less_ints(lane_numbers(), every((int32_t)places->length)), loaded, least);
 }
 
-// The positions of the maxima, which are known, in as many runs as there are lanes.
-INLINE struct best find_in_runs(const struct forward_elements *elements, int64_t offset, int64_t length,
-                                int64_t runs, ints maxima, int vectors, bool half) {
-  int32_t values[LANES] = {0};
-  int32_t positions[LANES] = {0};
-  int32_t wanted[LANES];
-  memcpy(wanted, &maxima, sizeof wanted);
+// Where the maxima are, which are known, in as many runs as there are lanes.
+INLINE struct best find_in_runs(const struct forward_elements *elements, int64_t offset,
+                                const struct places_in_run *places, int64_t runs, ints maxima, int vectors,
+                                bool half) {
+  int32_t values[LANES];
+  int32_t positions[LANES];
+  memcpy(values, &maxima, sizeof values);
+  memset(positions, 0, sizeof positions);
   for (int64_t run = 0; run < runs; run++) {
-    ints maximum = every(wanted[run]);
+    ints maximum = every(values[run]);
     uint64_t equal = 0;
     UNROLLED for (int i = 0; i < vectors; i++) {
-      int64_t begin = begin_in_run(i, length);
-      ints loaded = load_of_run(elements, offset + begin, length, half);
-      equal |= (uint64_t)mask_of(equal_floats(loaded, maximum)) << begin;
+      ints loaded = load_of_run(elements, offset, places, vectors, i, half);
+      equal |= (uint64_t)mask_of(equal_floats(loaded, maximum)) << (vectors > 1 ? places->begins[i] : 0);
     }
-    // None is equal if there are NaN: the result isn't used then.
-    int position = equal != 0 ? __builtin_ctzll(equal) : 0;
+    // None is equal if there is a NaN: the result isn't used then. The highest bit is a place anyway.
+    int position = __builtin_ctzll(equal | UINT64_C(1) << (places->length - 1));
     positions[run] = position;
     values[run] = half ? (int32_t)((uint32_t)((const uint16_t *)elements->storage)[offset + position] << 16)
                        : ((const int32_t *)elements->storage)[offset + position];
-    offset += length;
+    offset += places->length;
   }
   struct best best;
   memcpy(&best.values, values, sizeof values);
@@ -425,28 +428,36 @@ INLINE struct best find_in_runs(const struct forward_elements *elements, int64_t
 INLINE void pool_short_runs_typed(const struct forward_elements *elements, const struct forward_runs *runs,
                                   bool *with_nan, const struct forward_results *results, int vectors,
                                   bool half) {
+  struct places_in_run places = {.length = runs->length};
+  UNROLLED for (int i = 0; i < vectors; i++) {
+    places.begins[i] = (i + 1) * LANES < runs->length ? i * LANES : runs->length - LANES;
+  }
   int32_t position = runs->position;
   for (int64_t done = 0; done < runs->runs; done += LANES) {
     int64_t count = runs->runs - done < LANES ? runs->runs - done : LANES;
     int64_t first = runs->offset + done * runs->length;
-    ints maxima[LANES] = {{0}};
-    ints bases = {0};
-    for (int64_t run = 0; run < count; run++) {
-      int64_t offset = first + run * runs->length;
-      ints maximum = load_of_run(elements, offset, runs->length, half);
-      ints largest = maximum & 0x7fffffff;
+    ints maxima[LANES];
+    int32_t positions[LANES];
+    ints largest = {0};
+    for (int64_t run = 0; run < LANES; run++) {
+      // Beyond the last run the last is looked at again, to no effect.
+      int64_t offset = first + (run < count ? run : count - 1) * places.length;
+      ints maximum = load_of_run(elements, offset, &places, vectors, 0, half);
+      note(&largest, maximum);
       UNROLLED for (int i = 1; i < vectors; i++) {
-        ints loaded = load_of_run(elements, offset + begin_in_run(i, runs->length), runs->length, half);
+        ints loaded = load_of_run(elements, offset, &places, vectors, i, half);
         maximum = larger_floats(maximum, loaded);
         note(&largest, loaded);
       }
       maxima[run] = maximum;
-      bases[run] = position;
+      positions[run] = position;
       position = position == runs->last_position ? 0 : position + (int32_t)runs->length;
-      with_nan[done + run] = any_greater(largest, every(elements->infinity));
     }
-    struct best best =
-        find_in_runs(elements, first, runs->length, count, largest_floats_of_each(maxima), vectors, half);
+    memset(with_nan + done, any_greater(largest, every(elements->infinity)), (size_t)count);
+    ints maximum_of_each = largest_floats_of_each(maxima);
+    struct best best = find_in_runs(elements, first, &places, count, maximum_of_each, vectors, half);
+    ints bases;
+    memcpy(&bases, positions, sizeof bases);
     best.places += bases;
     store_results(results, done, &best, count, half);
   }

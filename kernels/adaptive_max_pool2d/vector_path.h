@@ -91,7 +91,7 @@ struct forward_vector_path {
   // The same with runs, which become wide_lanes candidates each; with_nan tells of each.
   bool (*reduce_runs)(const struct forward_elements *elements, const struct forward_runs *runs, bool merge,
                       bool *with_nan, int64_t *candidates);
-  // The same for short runs, up to the results.
+  // The same for short runs, up to the results; with_nan may be true for neighbours of those that have one.
   void (*pool_short_runs)(const struct forward_elements *elements, const struct forward_runs *runs,
                           bool *with_nan, const struct forward_results *results);
   // The best in each window. Reads up to a vector beyond the last.

@@ -380,8 +380,11 @@ static void next_runs(const struct vector_job *job, struct run_block *runs) {
   int64_t columns = job->forward->plan->output_out.columns;
   int64_t redone = -1;
   for (int64_t i = 0; i < runs->outputs; i++) {
+    if (!runs->with_nan[i]) {
+      continue;
+    }
     int64_t unit = (runs->first_output + i) / columns;
-    if (runs->with_nan[i] && unit != redone) {
+    if (unit != redone) {
       redo_rows(job, unit, 1);
       redone = unit;
     }
