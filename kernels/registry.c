@@ -1,5 +1,6 @@
 #include "kernels/adaptive_max_pool2d/adaptive_max_pool2d.h"
 #include "kernels/adaptive_max_pool2d_backward/adaptive_max_pool2d_backward.h"
+#include "kernels/mm/mm.h"
 #include "kernels/operator.h"
 
 #include <assert.h>
@@ -8,6 +9,7 @@
 static const struct operator_definition *const operators[] = {
     &adaptive_max_pool2d,
     &adaptive_max_pool2d_backward,
+    &mm,
 };
 
 size_t operator_count(void) {

@@ -35,6 +35,10 @@ void call_add_int_array(struct operator_call *call, const char *name, const stru
   add_argument(call, name, PARAMETER_KIND_INT_ARRAY)->int_array = *values;
 }
 
+void call_add_integer(struct operator_call *call, const char *name, int64_t value) {
+  add_argument(call, name, PARAMETER_KIND_INTEGER)->integer = value;
+}
+
 static void *allocate(size_t bytes) {
   void *memory = NULL;
   if (posix_memalign(&memory, TENSOR_ALIGNMENT, bytes == 0 ? 1 : bytes) != 0) {

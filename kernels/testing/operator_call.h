@@ -21,6 +21,7 @@ struct operator_call {
 void call_begin(struct operator_call *call, const char *operator_name);
 void call_add_tensor(struct operator_call *call, const char *name, const struct tensor_desc *desc);
 void call_add_int_array(struct operator_call *call, const char *name, const struct int_array *values);
+void call_add_integer(struct operator_call *call, const char *name, int64_t value);
 // Plans and allocates. What isn't transferred gets no storage.
 bool call_plan(struct operator_call *call);
 // parallel may be NULL.

@@ -36,6 +36,8 @@ void phase1_begin(struct operator_call *call, const char *operator_name,
     if (arguments[i][0] == '(') {
       struct int_array array = int_array_of(arguments[i]);
       call_add_int_array(call, name, &array);
+    } else if (arguments[i][0] == '=') {
+      call_add_integer(call, name, strtoll(arguments[i] + 1, NULL, 10));
     } else {
       struct tensor_desc desc = arguments[i][0] == '\0' ? (struct tensor_desc){0} : desc_of(arguments[i]);
       call_add_tensor(call, name, &desc);

@@ -9,8 +9,9 @@
 #define PHASE1_ARGUMENTS 4
 
 // The arguments in the order of the operator's parameters: a tensor as desc_of reads it, "" for one whose
-// description is empty, "(7,7)" for an array of integers, NULL for an absent one. Then the reason of the
-// refusal (REASON_NONE if there is none), the parameter that it blames and what its message says.
+// description is empty, "(7,7)" for an array of integers, "=1" for an integer, NULL for an absent one. Then
+// the reason of the refusal (REASON_NONE if there is none), the parameter that it blames and what its message
+// says.
 struct phase1_row {
   const char *arguments[PHASE1_ARGUMENTS];
   enum reason reason;

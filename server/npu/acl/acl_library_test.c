@@ -81,7 +81,7 @@ static void what_cannot_be_used_says_why(void **state) {
   (void)state;
   assert_refused(FOLDER "libnothing.so", NULL, "libnothing.so");
   assert_refused(FOLDER "libtesting_no_operators.so", NULL,
-                 "this CANN is too old for aclnnAdaptiveMaxPool2d, aclnnAdaptiveMaxPool2dBackward");
+                 "this CANN is too old for aclnnAdaptiveMaxPool2d, aclnnAdaptiveMaxPool2dBackward, aclnnMm");
   assert_refused(FOLDER "libtesting_no_malloc.so", NULL, "no function aclrtMalloc");
   assert_refused(FOLDER "acl.h", NULL, "acl.h");
   if (!cann_is_installed()) {

@@ -48,6 +48,8 @@ EXPORT(aclSetOutputTensorAddr)
 #ifdef TESTING_OPERATORS
 EXPORT(aclnnAdaptiveMaxPool2dGetWorkspaceSize)
 EXPORT(aclnnAdaptiveMaxPool2d)
+EXPORT(aclnnMmGetWorkspaceSize)
+EXPORT(aclnnMm)
 #ifndef WITHOUT_BACKWARD
 EXPORT(aclnnAdaptiveMaxPool2dBackwardGetWorkspaceSize)
 EXPORT(aclnnAdaptiveMaxPool2dBackward)
