@@ -26,6 +26,9 @@ QUICK_SHAPES = ((8, 512, 7, 7, 1, 1), (1, 64, 112, 112, 56, 56), (8, 256, 38, 38
 NUMPY_SHAPES = ((8, 512, 7, 7, 1, 1), (8, 64, 32, 32, 16, 16))
 SINGLE_PLANE = (1, 1, 4096, 4096, 2048, 2048)
 
+# m, k, n.
+PRODUCT = (1024, 1024, 1024)
+
 VALUE_TYPES = ("fp32", "bf16", "fp16")
 QUICK_VALUE_TYPES = ("fp32", "bf16")
 INDEX_TYPES = ("int64", "int32")
@@ -61,6 +64,8 @@ QUICK = Effort(rounds=5, block_seconds=0.002, shapes=QUICK_SHAPES, value_types=Q
 
 
 def shape_name(shape):
+    if len(shape) == 3:
+        return "x".join(map(str, shape))
     return "x".join(map(str, shape[:4])) + "->" + "x".join(map(str, shape[4:]))
 
 

@@ -3,6 +3,7 @@
 A contestant is a name and a call without arguments. Ours have shown the right bits before they are timed.
 """
 
+import dataclasses
 import functools
 import mmap
 
@@ -166,6 +167,35 @@ class Contestants:
                 # The blocked form takes the same bytes for values in another order.
                 self.calls[f"onednn {layout}"] = pooling.backward(
                     data.grad_output.data_ptr(), data.grad_input.data_ptr())
+
+
+class Products:
+    """The matrix product in each type, and cblas_sgemm called directly; small integers, so that all give the same."""
+
+    def __init__(self, case, kernels):
+        self._plans = []
+        self.calls = {}
+        rows, inner, columns = case.shape
+        torch.manual_seed(SEED)
+        self_matrix = torch.randint(-4, 5, (rows, inner)).float()
+        mat2 = torch.randint(-4, 5, (inner, columns)).float()
+        expected = self_matrix.double() @ mat2.double()
+        for value_type, torch_type in TORCH_TYPES.items():
+            tensors = [warm_copy(self_matrix.to(torch_type)), warm_copy(mat2.to(torch_type)),
+                       warm_tensor((rows, columns), torch_type)]
+            addresses = [tensor.data_ptr() for tensor in tensors]
+            plan = kernels.plan(dataclasses.replace(case, value_type=value_type), "int64", kernels.paths()[-1])
+            self._plans.append((plan, tensors))
+            plan.run(addresses)
+            if not torch.equal(tensors[2], expected.to(torch_type)):
+                raise WrongResult(f"aclnnMm {value_type} of {case} is wrong")
+            self.calls[f"mm {value_type}"] = plan.call(addresses)
+            if value_type == "fp32":
+                self.calls["cblas_sgemm"] = kernels.sgemm(case, addresses)
+
+    def close(self):
+        for plan, _ in self._plans:
+            plan.close()
 
 
 def flat_positions(data):

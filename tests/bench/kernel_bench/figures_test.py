@@ -109,6 +109,18 @@ def test_forward_is_held_to_the_best_peer_of_each_shape():
     assert worst.where.endswith("(onednn nchw)")
 
 
+def test_product_is_held_to_its_slowest_number_of_threads():
+    rows = [
+        figures.Row(cases.Case("mm", "fp32", threads, cases.PRODUCT),
+                    {"cblas_sgemm": [10], "mm fp32": [fp32], "mm bf16": [20]}) for threads, fp32 in ((1, 8), (2, 16))
+    ]
+    found = targets.all_targets(rows, "wide")
+    assert target(found, "aclnnMm fp32").value == pytest.approx(10 / 16)
+    assert target(found, "aclnnMm fp32").where == "fp32, 2 thr, 1024x1024x1024"
+    assert target(found, "aclnnMm bf16").value == pytest.approx(8 / 20)
+    assert f"{2 * 1024**3 / 8 / 1e3:.1f} GFLOP/s" in "\n".join(tables.product_lines(rows))
+
+
 def test_what_was_not_measured_is_neither_met_nor_missed():
     for entry in targets.all_targets([], "wide"):
         assert entry.value is None and entry.met is None and entry.goal_met is None

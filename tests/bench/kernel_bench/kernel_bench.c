@@ -2,6 +2,7 @@
 
 #include "kernels/operator.h"
 
+#include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,22 @@ static void add_tensor(struct operator_request *request, const char *name, const
   memcpy(desc->shape, shape, 4 * sizeof shape[0]);
 }
 
+static void add_matrix(struct operator_request *request, const char *name, const char *type, int64_t rows,
+                       int64_t columns) {
+  struct tensor_desc *desc = &add_argument(request, name, PARAMETER_KIND_TENSOR)->tensor;
+  desc->data_type = data_type_from_name(type);
+  desc->rank = 2;
+  desc->shape[0] = rows;
+  desc->shape[1] = columns;
+}
+
+static void fill_product(struct operator_request *request, const char *value_type, const int64_t shape[3]) {
+  add_matrix(request, "self", value_type, shape[0], shape[1]);
+  add_matrix(request, "mat2", value_type, shape[1], shape[2]);
+  add_matrix(request, "out", value_type, shape[0], shape[2]);
+  add_argument(request, "cubeMathType", PARAMETER_KIND_INTEGER)->integer = 0;
+}
+
 // Tensors stand in the order of the run's buffers; `self` of the backward, which has no data, is the last.
 static void fill_request(struct operator_request *request, const char *operator_name, const char *value_type,
                          const char *index_type, const int64_t shape[6]) {
@@ -42,6 +59,10 @@ static void fill_request(struct operator_request *request, const char *operator_
   snprintf(request->operator_name, sizeof request->operator_name, "%s", operator_name);
   request->target = TARGET_CPU;
   request->numerics = NUMERICS_EXACT;
+  if (strcmp(operator_name, "aclnnMm") == 0) {
+    fill_product(request, value_type, shape);
+    return;
+  }
   if (strcmp(operator_name, "aclnnAdaptiveMaxPool2dBackward") == 0) {
     add_tensor(request, "gradOutput", value_type, pooled);
     add_tensor(request, "indices", index_type, pooled);
@@ -145,4 +166,16 @@ const char *kernel_bench_paths(void) {
     }
   }
   return names;
+}
+
+void kernel_bench_sgemm(const int64_t shape[3], int threads, const float *a, const float *b, float *c) {
+  blasint m = (blasint)shape[0];
+  blasint k = (blasint)shape[1];
+  blasint n = (blasint)shape[2];
+  openblas_set_num_threads(threads);
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1.0f, a, k, b, n, 0.0f, c, n);
+}
+
+const char *kernel_bench_blas_core(void) {
+  return openblas_get_corename();
 }

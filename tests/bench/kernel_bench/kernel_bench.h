@@ -34,7 +34,8 @@ struct kernel_bench;
 const char *kernel_bench_paths(void);
 
 // Plans "aclnnAdaptiveMaxPool2dBackward" or "aclnnAdaptiveMaxPool2d" for contiguous tensors; shape is N, C,
-// H, W, Ho, Wo. value_type and index_type are short names ("fp32", "fp16", "bf16"; "int32", "int64"). path is
+// H, W, Ho, Wo. Or "aclnnMm": shape is m, k, n and three numbers that don't matter, nor does the index type.
+// value_type and index_type are short names ("fp32", "fp16", "bf16"; "int32", "int64"). path is
 // one of kernel_bench_paths or "best". One thread means no pool at all. Returns NULL and fills error if it
 // can't.
 struct kernel_bench *kernel_bench_create(const char *operator_name, const char *value_type,
@@ -48,6 +49,12 @@ uint64_t kernel_bench_workspace_bytes(const struct kernel_bench *bench);
 // 64-byte aligned: gradOutput, indices, gradInput of the backward; self, output, indices of the forward.
 int64_t kernel_bench_run(struct kernel_bench *bench, void *const buffers[KERNEL_BENCH_BUFFERS], int64_t calls,
                          char *error);
+
+// What aclnnMm stands on, called directly: c = a * b for contiguous fp32 matrices of m x k and k x n, with as
+// many threads of OpenBLAS's own.
+void kernel_bench_sgemm(const int64_t shape[3], int threads, const float *a, const float *b, float *c);
+// The processor that OpenBLAS thinks this is.
+const char *kernel_bench_blas_core(void);
 
 // The limit: reads some memory once and writes zeros over other memory once, nothing else.
 struct kernel_bench_limit;

@@ -3,7 +3,9 @@
 import ctypes
 import functools
 
-OPERATOR_NAMES = {"backward": b"aclnnAdaptiveMaxPool2dBackward", "forward": b"aclnnAdaptiveMaxPool2d"}
+OPERATOR_NAMES = {
+    "backward": b"aclnnAdaptiveMaxPool2dBackward", "forward": b"aclnnAdaptiveMaxPool2d", "mm": b"aclnnMm"
+}
 ERROR_BYTES = 600
 
 
@@ -13,7 +15,7 @@ class _Memory(ctypes.Structure):
 
 
 def _shape(shape):
-    return (ctypes.c_int64 * 6)(*shape)
+    return (ctypes.c_int64 * 6)(*shape)  # a product leaves three of them 0
 
 
 class Kernels:
@@ -26,10 +28,20 @@ class Kernels:
         self._lib.kernel_bench_limit_create.restype = ctypes.c_void_p
         self._lib.kernel_bench_limit_run.restype = ctypes.c_int64
         self._lib.kernel_bench_paths.restype = ctypes.c_char_p
+        self._lib.kernel_bench_blas_core.restype = ctypes.c_char_p
 
     def paths(self):
         """Code paths that this machine can run, the widest last."""
         return self._lib.kernel_bench_paths().decode().split()
+
+    def blas_core(self):
+        return self._lib.kernel_bench_blas_core().decode()
+
+    def sgemm(self, case, addresses):
+        """A call of cblas_sgemm itself."""
+        shape = (ctypes.c_int64 * 3)(*case.shape)
+        return functools.partial(self._lib.kernel_bench_sgemm, shape, ctypes.c_int(case.threads),
+                                 *map(ctypes.c_void_p, addresses))
 
     def plan(self, case, index_type, path):
         return _Plan(self._lib, case, index_type, path)

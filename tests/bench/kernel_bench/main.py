@@ -53,13 +53,13 @@ def machine(kernels, onednn, effort):
         "torch_capability": capability.group(1) if capability else None,
         "onednn": onednn.version() if onednn else None,
         "numpy": contestants.np.__version__,
+        "openblas_core": kernels.blas_core(),
         "rounds": effort.rounds,
     }
 
 
-def measure(case, data, kernels, onednn, effort):
-    """One row; ours are checked before anything is timed."""
-    group = contestants.Contestants(case, data, kernels, onednn)
+def measure(case, group, effort):
+    """One row; ours were checked before anything is timed."""
     try:
         return figures.Row(case, rounds.run(group.calls, effort.rounds, effort.block_seconds))
     finally:
@@ -76,8 +76,18 @@ def measure_all(kernels, onednn, effort):
             data = contestants.Data(value_type, shape)
             for case in wanted:
                 if (case.value_type, case.shape) == (value_type, shape):
-                    found[case] = measure(case, data, kernels, onednn, effort)
+                    found[case] = measure(case, contestants.Contestants(case, data, kernels, onednn), effort)
     return [found[case] for case in wanted]
+
+
+def measure_products(kernels, effort):
+    """A row for each number of threads, of all types."""
+    found = []
+    for threads in effort.threads:
+        case = cases.Case("mm", "fp32", threads, cases.PRODUCT)
+        print(f"mm {case.shape_name}", file=sys.stderr, flush=True)
+        found.append(measure(case, contestants.Products(case, kernels), effort))
+    return found
 
 
 def write_files(path, report, picture):
@@ -99,17 +109,19 @@ def main(arguments):
     begin = time.monotonic()
     try:
         rows = measure_all(kernels, onednn, effort)
+        products = measure_products(kernels, effort)
     except contestants.WrongResult as error:
         print(f"tests/bench/kernels: {error}", file=sys.stderr)
         return 1
     best = kernels.paths()[-1]
-    reached = targets.all_targets(rows, best)
-    print("\n".join(tables.blocks(rows, kernels.paths()) + tables.target_lines(reached)))
+    reached = targets.all_targets(rows + products, best)
+    lines = tables.blocks(rows, kernels.paths()) + tables.product_lines(products) + tables.target_lines(reached)
+    print("\n".join(lines))
     print(f"\n{len(rows)} rows in {time.monotonic() - begin:.0f} s; every result of ours had torch's fp32 bits")
     if options.json:
         report = {
             "machine": about,
-            "rows": [figures.row_to_json(row, best) for row in rows],
+            "rows": [figures.row_to_json(row, best) for row in rows + products],
             "targets": [target.to_json() for target in reached],
         }
         write_files(options.json, report, plot.svg(rows, best, f"aclnn-server's CPU kernels ({best}), {about['cpu']}"))

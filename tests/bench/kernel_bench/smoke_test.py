@@ -33,6 +33,13 @@ def test_every_path_takes_part_in_every_case(kernels):
                 assert peer is None or figures.times_faster(row, peer, path, index_type).median > 0
 
 
+def test_products_take_part(kernels):
+    case = cases.Case("mm", "fp32", 2, (24, 40, 16))
+    row = main.measure(case, contestants.Products(case, kernels), TINY)
+    assert set(row.rounds) == {"cblas_sgemm", "mm fp32", "mm bf16", "mm fp16"}
+    assert all(value > 0 for values in row.rounds.values() for value in values)
+
+
 def test_wrong_result_is_not_timed(kernels):
     data = contestants.Data("fp32", (1, 1, 4, 4, 2, 2))
     data.expected_grad_input[0, 0, 0, 0] += 1

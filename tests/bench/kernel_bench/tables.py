@@ -1,5 +1,7 @@
 """Rows and targets as text."""
 
+import math
+
 import cases
 import figures
 
@@ -80,6 +82,17 @@ def blocks(rows, paths):
             continue
         twins = {row.case.shape: row for row in own if row.case.value_type == "fp16"} if value_type == "bf16" else {}
         lines += block([row for row in own if row.case.value_type == value_type], twins, paths)
+    return lines
+
+
+def product_lines(rows):
+    """The matrix product: microseconds, and what that is in operations."""
+    lines = []
+    for row in rows:
+        operations = 2 * math.prod(row.case.shape)
+        lines.append(f"\naclnnMm {row.case.shape_name}, threads: {row.case.threads}")
+        lines += [f"  {name:12} {_number(row.median(name))} us  {operations / row.median(name) / 1e3:7.1f} GFLOP/s"
+                  for name in row.rounds]
     return lines
 
 

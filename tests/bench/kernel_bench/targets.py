@@ -124,10 +124,14 @@ def _forward(rows, path):
     return [every.worst(Target("forward fp32, slowest shape against the best peer", 1.0, 1.2))] + means
 
 
-def _not_measured():
-    for name, at_least in (("aclnnMm fp32 1024^3 against cblas_sgemm called directly", 0.97),
-                           ("aclnnMm bf16 1024^3 against fp32's rate", 0.8)):
-        yield Target(name, at_least, None, where="there is no aclnnMm")
+def _products(rows):
+    for name, at_least, peer, own in (("aclnnMm fp32 1024^3 against cblas_sgemm called directly", 0.97, "cblas_sgemm",
+                                       "mm fp32"),
+                                      ("aclnnMm bf16 1024^3 against fp32's rate", 0.8, "mm fp32", "mm bf16")):
+        found = _Found()
+        for row in _select(rows, operator="mm"):
+            found.add(figures.ratio(row.rounds[peer], row.rounds[own]), row.case)
+        yield found.worst(Target(name, at_least, None))
 
 
 def all_targets(rows, path):
@@ -138,5 +142,5 @@ def all_targets(rows, path):
         _limit(rows, path),
         _single_plane(rows, path),
         *_forward(rows, path),
-        *_not_measured(),
+        *_products(rows),
     ]
