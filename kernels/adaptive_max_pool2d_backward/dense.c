@@ -12,6 +12,8 @@
 #include <string.h>
 
 #define CACHE_LINE 64
+// Of gradInput, that are pulled at once: half of a first cache that isn't large.
+#define PULL_ELEMENTS 4096
 
 enum way { WAY_SCATTER, WAY_COPY, WAY_PULL };
 
@@ -57,6 +59,29 @@ static unsigned char *like(unsigned char *scratch, const void *to) {
   return scratch + (uintptr_t)to % CACHE_LINE;
 }
 
+static void prefetch(const unsigned char *from, int64_t bytes) {
+  for (int64_t byte = 0; byte < bytes; byte += CACHE_LINE) {
+    __builtin_prefetch(from + byte);
+  }
+}
+
+// The next pull, of the same size, as far as there are gradients for it. Vectors go down columns, which the
+// processor doesn't foresee as it does rows.
+static void prefetch_next(const struct dense_job *job, int64_t first_gradient, int64_t gradients,
+                          int64_t first_element, int64_t elements) {
+  const struct plane_view *grad_output = &job->plan->grad_output;
+  if (first_gradient + gradients > grad_output->planes * job->plane_gradients ||
+      first_element + elements > grad_output->planes * job->plane_elements) {
+    return;
+  }
+  prefetch(job->indices + first_gradient * job->index_bytes, gradients * job->index_bytes);
+  prefetch(job->gradients + first_gradient * job->value_bytes, gradients * job->value_bytes);
+  unsigned char *to = job->grad_input + first_element * job->value_bytes;
+  for (int64_t byte = 0; byte < elements * job->value_bytes && !job->streams; byte += CACHE_LINE) {
+    __builtin_prefetch(to + byte, 1);
+  }
+}
+
 // Pulls rows of planes; how many gradients were taken.
 static int64_t pull_rows(struct dense_job *job, size_t slot, int64_t plane, int64_t planes, int64_t row_begin,
                          int64_t row_end) {
@@ -85,6 +110,8 @@ static int64_t pull_rows(struct dense_job *job, size_t slot, int64_t plane, int6
                  table->columns * (int64_t)sizeof(float) % CACHE_LINE == 0 &&
                  (uintptr_t)job->grad_input % CACHE_LINE == 0,
   };
+  int64_t elements = planes > 1 ? planes * job->plane_elements : (row_end - row_begin) * table->columns;
+  prefetch_next(job, first + count, count, offset + elements, elements);
   job->zero_stage[slot] = false;
   if (job->index_bytes != sizeof(int32_t) || !within) {
     if (!job->kernels->narrow(stage, indices, count)) {
@@ -112,6 +139,9 @@ static int64_t pull_band(struct dense_job *job, size_t slot, int64_t plane, int6
 
 static int64_t pull_planes(struct dense_job *job, size_t slot, int64_t plane, int64_t planes) {
   int64_t at_once = BACKWARD_PULL_GRADIENTS / job->plane_gradients;
+  if (at_once > 1 && at_once > PULL_ELEMENTS / job->plane_elements) {
+    at_once = PULL_ELEMENTS > job->plane_elements ? PULL_ELEMENTS / job->plane_elements : 1;
+  }
   int64_t taken = 0;
   for (int64_t done = 0; done < planes; done += at_once) {
     if (at_once == 0) {

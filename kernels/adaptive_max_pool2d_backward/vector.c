@@ -401,11 +401,58 @@ INLINE int_lanes pull_column(const struct backward_pull *pull, const struct pull
   return taken;
 }
 
+// The same where each row has one window row over it, and each vector one slot: a row of gradOutput is loaded
+// and permuted once for all rows of its windows.
+INLINE int_lanes expand_column(const struct backward_pull *pull, const struct pull_column *column,
+                               int32_t width, enum value_kind value) {
+  const struct pull_table *table = pull->table;
+  const int64_t row_elements = table->columns, output_columns = table->output_columns;
+  const int64_t window_rows = table->rows / table->output_rows, row_end = pull->row_end;
+  const int64_t row_bytes = row_elements * bytes_of(value);
+  const bool streams = pull->streams;
+  const struct pull_pattern pattern = table->pattern[column->slots->pattern];
+  const int_lanes lanes = load(pattern.lanes), active = load(pattern.active);
+  const int32_t *indices = pull->indices + column->slots->base;
+  const float *gradients = pull->gradients + column->slots->base;
+  int64_t bytes_left =
+      pull->planes * (row_end - pull->row_begin) * row_bytes - column->offset * bytes_of(value);
+  unsigned char *to = (unsigned char *)pull->grad_input + column->offset * bytes_of(value);
+  int_lanes taken = {0};
+  for (int64_t plane = 0; plane < pull->planes; plane++) {
+    int_lanes position = column->position + (int32_t)(pull->row_begin * row_elements);
+    int64_t window_end = (pull->output_begin + 1) * window_rows;
+    for (int64_t row = pull->row_begin; row < row_end; window_end += window_rows) {
+      int_lanes index_lanes = load(indices), gradient_lanes = load(gradients);
+      if (width == 1) {
+        index_lanes = __builtin_shuffle(index_lanes, lanes);
+        gradient_lanes = __builtin_shuffle(gradient_lanes, lanes);
+      } else if (width == 2) {
+        index_lanes = __builtin_shuffle(index_lanes, load(indices + BACKWARD_LANES), lanes);
+        gradient_lanes = __builtin_shuffle(gradient_lanes, load(gradients + BACKWARD_LANES), lanes);
+      }
+      gradient_lanes = (int_lanes)((float_lanes)gradient_lanes + 0.0f);
+      int64_t end = window_end < row_end ? window_end : row_end;
+      for (; row < end; row++) {
+        int_lanes hit = (index_lanes == position) & active;
+        taken -= hit;
+        store_lanes(to, bytes_left, (float_lanes)(gradient_lanes & hit), streams, value);
+        to += row_bytes;
+        bytes_left -= row_bytes;
+        position += (int32_t)row_elements;
+      }
+      indices += output_columns;
+      gradients += output_columns;
+    }
+  }
+  return taken;
+}
+
 INLINE int_lanes pull_column_of_width(const struct backward_pull *pull, const struct pull_column *column,
                                       int32_t width, enum value_kind value) {
   switch (column->slot_count) {
   case 1:
-    return pull_column(pull, column, 1, width, value);
+    return pull->table->rows % pull->table->output_rows == 0 ? expand_column(pull, column, width, value)
+                                                             : pull_column(pull, column, 1, width, value);
   case 2:
     return pull_column(pull, column, 2, width, value);
   default:
