@@ -138,6 +138,9 @@ INLINE uint32_t mask_of(condition lanes) {
 INLINE ints pick(ints a, ints b, ints from) {
   return (ints)_mm512_permutex2var_epi32((__m512i)a, (__m512i)from, (__m512i)b);
 }
+INLINE wides widen_few(few_ints a) {
+  return (wides)_mm512_cvtepi32_epi64((__m256i)a);
+}
 INLINE ints widen(halves a) {
   return (ints)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)a), 16);
 }
@@ -180,6 +183,9 @@ INLINE ints pick(ints a, ints b, ints from) {
   __m256 of_b = (__m256)_mm256_permutevar8x32_epi32((__m256i)b, (__m256i)from);
   return (ints)_mm256_blendv_ps(of_a, of_b, (__m256)(from << 28));
 }
+INLINE wides widen_few(few_ints a) {
+  return (wides)_mm256_cvtepi32_epi64((__m128i)a);
+}
 INLINE ints widen(halves a) {
   return (ints)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)a), 16);
 }
@@ -215,6 +221,9 @@ INLINE uint32_t mask_of(condition lanes) {
 // Lane number i is a's from[i]th, or b's where from[i] goes on beyond a.
 INLINE ints pick(ints a, ints b, ints from) {
   return __builtin_shuffle(a, b, from);
+}
+INLINE wides widen_few(few_ints a) {
+  return __builtin_convertvector(a, wides);
 }
 INLINE ints widen(halves a) {
   return (ints)(__builtin_convertvector(a, words) << 16);

@@ -26,19 +26,20 @@ INLINE ints load_whole(const struct forward_elements *elements, int64_t offset, 
 }
 
 // Near the storage's end: lanes beyond it are zeros.
-static ints load_part(const struct forward_elements *elements, int64_t offset, bool half) {
-  int64_t left = elements->count - offset;
+static ints load_part(const void *storage, int64_t storage_count, int64_t offset, bool half) {
+  int64_t left = storage_count - offset;
   int64_t count = left < LANES ? left : LANES;
   ints loaded = {0};
   for (int64_t lane = 0; lane < count; lane++) {
-    loaded[lane] = half ? (int32_t)((uint32_t)((const uint16_t *)elements->storage)[offset + lane] << 16)
-                        : ((const int32_t *)elements->storage)[offset + lane];
+    loaded[lane] = half ? (int32_t)((uint32_t)((const uint16_t *)storage)[offset + lane] << 16)
+                        : ((const int32_t *)storage)[offset + lane];
   }
   return loaded;
 }
 
 INLINE ints load(const struct forward_elements *elements, int64_t offset, bool half, bool whole) {
-  return whole ? load_whole(elements, offset, half) : load_part(elements, offset, half);
+  return whole ? load_whole(elements, offset, half)
+               : load_part(elements->storage, elements->count, offset, half);
 }
 
 // In each lane the best so far and where it lies, as a distance from the first or as a position.
@@ -284,7 +285,7 @@ INLINE void store_positions(const struct forward_results *results, int64_t at, i
   }
   few_ints parts[2];
   memcpy(parts, &positions, sizeof parts);
-  wides wide[2] = {__builtin_convertvector(parts[0], wides), __builtin_convertvector(parts[1], wides)};
+  wides wide[2] = {widen_few(parts[0]), widen_few(parts[1])};
   int64_t *to = (int64_t *)results->indices + at;
   if (whole) {
     ((wides_in_memory *)to)[0] = wide[0];
@@ -523,30 +524,32 @@ static bool reads_within(const struct forward_elements *elements, const struct f
   return farther + columns <= elements->count;
 }
 
-INLINE uint64_t pool_pairs_typed(const struct forward_elements *elements, const struct forward_pairs *pairs,
+// Takes copies: what is stored can't change them, so that they stay in registers.
+INLINE uint64_t pool_pairs_typed(struct forward_elements elements, struct forward_pairs pairs,
                                  const struct forward_row_pair *rows, int64_t count,
                                  struct forward_results results, bool half) {
   size_t value_bytes = half ? sizeof(uint16_t) : sizeof(int32_t);
   size_t index_bytes = results.wide_indices ? sizeof(int64_t) : sizeof(int32_t);
-  int64_t columns = pairs->begins[(pairs->outputs - 1) / LANES] + 2 * LANES;
+  int64_t columns = pairs.begins[(pairs.outputs - 1) / LANES] + 2 * LANES;
   uint64_t with_nan = 0;
   int64_t done = 0;
   for (int64_t at_once = 1; done < count; done += at_once) {
+    const struct forward_row_pair row[2] = {rows[done], rows[done + 1 < count ? done + 1 : done]};
     bool nan;
     at_once = 1;
-    if (pairs->two_rows && done + 1 < count && reads_within(elements, &rows[done], LANES) &&
-        reads_within(elements, &rows[done + 1], LANES)) {
-      nan = pool_two_rows(elements, pairs, &rows[done], &results, half, true);
+    if (pairs.two_rows && done + 1 < count && reads_within(&elements, &row[0], LANES) &&
+        reads_within(&elements, &row[1], LANES)) {
+      nan = pool_two_rows(&elements, &pairs, row, &results, half, true);
       at_once = 2;
-    } else if (reads_within(elements, &rows[done], columns)) {
-      nan = pool_row(elements, pairs, &rows[done], &results, half, true);
+    } else if (reads_within(&elements, &row[0], columns)) {
+      nan = pool_row(&elements, &pairs, row, &results, half, true);
     } else {
-      nan = pool_row(elements, pairs, &rows[done], &results, half, false);
+      nan = pool_row(&elements, &pairs, row, &results, half, false);
     }
     with_nan |= (nan ? (UINT64_C(1) << at_once) - 1 : 0) << done;
-    results.values = (char *)results.values + (size_t)(at_once * pairs->row_outputs) * value_bytes;
-    results.indices = (char *)results.indices + (size_t)(at_once * pairs->row_outputs) * index_bytes;
-    results.room -= at_once * pairs->row_room;
+    results.values = (char *)results.values + (size_t)(at_once * pairs.row_outputs) * value_bytes;
+    results.indices = (char *)results.indices + (size_t)(at_once * pairs.row_outputs) * index_bytes;
+    results.room -= at_once * pairs.row_room;
   }
   return with_nan;
 }
@@ -554,8 +557,8 @@ INLINE uint64_t pool_pairs_typed(const struct forward_elements *elements, const 
 static uint64_t pool_pairs(const struct forward_elements *elements, const struct forward_pairs *pairs,
                            const struct forward_row_pair *rows, int64_t count,
                            const struct forward_results *results) {
-  return elements->half ? pool_pairs_typed(elements, pairs, rows, count, *results, true)
-                        : pool_pairs_typed(elements, pairs, rows, count, *results, false);
+  return elements->half ? pool_pairs_typed(*elements, *pairs, rows, count, *results, true)
+                        : pool_pairs_typed(*elements, *pairs, rows, count, *results, false);
 }
 
 static void count_positions(const struct forward_results *results, int64_t count, int32_t position,

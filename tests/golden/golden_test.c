@@ -157,10 +157,14 @@ static void run_forward(const struct test_state *test) {
     call_add_tensor(&call, "indicesOut", &indices);
     plan_or_fail(&call);
     memcpy(call.storages[FORWARD_SELF], self->data, self->bytes);
-    for (size_t pool = 0; pool < CALL_POOLS; pool++) {
-      assert_true(call_run(&call, test->pools->pools[pool]));
-      assert_values(call_desc(&call, OUTPUT_OUT), call.storages[OUTPUT_OUT], output, "outputOut");
-      assert_indices(test, &call);
+    for (enum cpu_path path = 0; path < CPU_PATH_COUNT; path++) {
+      struct cpu cpu = {.path = path};
+      call.cpu = &cpu;
+      for (size_t pool = 0; pool < CALL_POOLS && cpu_path_is_available(path); pool++) {
+        assert_true(call_run(&call, test->pools->pools[pool]));
+        assert_values(call_desc(&call, OUTPUT_OUT), call.storages[OUTPUT_OUT], output, "outputOut");
+        assert_indices(test, &call);
+      }
     }
     call_end(&call);
   }
