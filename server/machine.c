@@ -141,6 +141,10 @@ bool machine_is_settled(const struct machine *machine) {
   return npu == NULL || npu_pool_is_settled(npu);
 }
 
+void machine_abandon_devices(struct machine *machine) {
+  dispatcher_abandon_devices(machine->context.dispatcher);
+}
+
 void machine_stop(struct machine *machine) {
   if (machine->context.dispatcher != NULL) {
     dispatcher_destroy(machine->context.dispatcher);

@@ -29,6 +29,9 @@ MUST_CHECK bool machine_create(const struct machine_options *options, struct mac
 // are. Changes only while the loop runs.
 bool machine_is_settled(const struct machine *machine);
 
+// Stops devices in the middle of their jobs, for a server that can't wait any longer.
+void machine_abandon_devices(struct machine *machine);
+
 // In two steps: threads and workers that work on jobs end first, so that nobody wakes the server any more. No
 // call may be left. Runs the loop until the last worker was reaped.
 void machine_stop(struct machine *machine);

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define WORKER_FOLDER "npu/worker"
@@ -47,9 +48,13 @@ static bool find_file(const char *flag, const char *given, int access_mode, cons
     return find_executable(executable, status) &&
            npu_discovery_find_file(executable, folder, name, path, status);
   }
-  if (access(given, access_mode) != 0 || strlen(given) >= PATH_MAX) {
+  struct stat found;
+  if (strlen(given) >= PATH_MAX || access(given, access_mode) != 0 || stat(given, &found) != 0) {
     return status_fail(status, REASON_CONFIGURATION, NULL, "%s: \"%s\" can't be used: %s", flag, given,
-                       strerror(errno));
+                       strlen(given) >= PATH_MAX ? "the path is too long" : strerror(errno));
+  }
+  if (!S_ISREG(found.st_mode)) {
+    return status_fail(status, REASON_CONFIGURATION, NULL, "%s: \"%s\" isn't a file", flag, given);
   }
   strcpy(path, given);
   return true;

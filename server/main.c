@@ -70,6 +70,7 @@ static void stop_now(struct application *application, const char *why) {
   begin_to_stop(application);
   server_cancel_calls(application->server);
   listeners_disconnect(application->listeners);
+  machine_abandon_devices(application->machine);
 }
 
 static void on_drain_limit(uv_timer_t *timer) {

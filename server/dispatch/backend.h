@@ -78,6 +78,10 @@ struct backend {
   // May be NULL. A device gave a result that is wrong: it gets no more jobs. Any thread.
   void (*quarantine)(struct backend *backend, int32_t device, const char *why);
 
+  // May be NULL. The server ends and waits no longer: what runs or waits on a device is answered as soon as
+  // its device has been stopped. Main thread.
+  void (*abandon)(struct backend *backend);
+
   // NULL where runs need no judge. Whether the result of this run, on the device that ran it, must agree with
   // the CPU's: bit by bit (*exactly) or within CANN's tolerance. Any thread.
   bool (*is_comparable)(struct backend *backend, const struct backend_run_task *task, bool *exactly);

@@ -22,6 +22,15 @@ bool dispatcher_create(const struct dispatcher_options *options, struct dispatch
   return true;
 }
 
+void dispatcher_abandon_devices(struct dispatcher *dispatcher) {
+  for (size_t i = 0; i < dispatcher->options.backend_count; i++) {
+    struct backend *backend = dispatcher->options.backends[i];
+    if (backend->abandon != NULL) {
+      backend->abandon(backend);
+    }
+  }
+}
+
 void dispatcher_destroy(struct dispatcher *dispatcher) {
   if (dispatcher == NULL) {
     return;

@@ -35,6 +35,9 @@ struct dispatcher_options {
 
 MUST_CHECK bool dispatcher_create(const struct dispatcher_options *options, struct dispatcher **dispatcher,
                                   struct status *status);
+// Devices are stopped whatever they are doing; their jobs end. For a server that can't wait any longer, on
+// the main thread.
+void dispatcher_abandon_devices(struct dispatcher *dispatcher);
 // No job may be left.
 void dispatcher_destroy(struct dispatcher *dispatcher);
 

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import ctypes.util
+import itertools
 import os
 import signal
 import subprocess
@@ -165,12 +166,12 @@ def test_no_device_comes_up(start):
 
 
 def test_missing_file_is_said_at_the_start():
-    for flag in ("--npu-library", "--npu-worker"):
-        done = subprocess.run([BINARY, "--listen", "127.0.0.1:0", "--npu", "emulated", flag, "/nonexistent/file"],
+    for flag, path in itertools.product(("--npu-library", "--npu-worker"), ("/nonexistent/file", "/usr/lib")):
+        done = subprocess.run([BINARY, "--listen", "127.0.0.1:0", "--npu", "emulated", flag, path],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=120, check=False)
         assert done.returncode == 2
-        assert flag in done.stderr and "/nonexistent/file" in done.stderr
+        assert flag in done.stderr and path in done.stderr
 
 
 @pytest.mark.parametrize("library, emulator, expected", [
@@ -207,6 +208,16 @@ def test_workers_end_with_a_server_that_stops():
     workers = server.workers()
     server.stop()
     assert all(is_gone(pid) for pid in workers)
+
+
+def test_stop_does_not_wait_for_a_device_that_hangs(start):
+    """Its caller has given up already; the device's own limit would be an hour."""
+    server, _ = start(1, "--drain-time", "1s", "--npu-job-timeout", "1h", emulator={"FAULT": "hang@2"})
+    with aclnn_client.Client(server.address, target="npu", timeout=2) as impatient:
+        with pytest.raises(AclnnError) as error:
+            JOBS[0].run(impatient)
+    assert error.value.code == grpc.StatusCode.DEADLINE_EXCEEDED
+    server.stop()
 
 
 def test_without_devices_there_is_no_target():

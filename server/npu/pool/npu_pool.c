@@ -205,6 +205,13 @@ static void free_pool(struct npu_pool *pool) {
   free(pool);
 }
 
+static void pool_abandon(struct backend *backend) {
+  struct npu_pool *pool = pool_from_backend(backend);
+  for (size_t i = 0; i < pool->options.device_count; i++) {
+    pool_device_quarantine(&pool->devices[i], "the server ends and doesn't wait for it");
+  }
+}
+
 static void pool_destroy(struct backend *backend) {
   struct npu_pool *pool = pool_from_backend(backend);
   uv_loop_t *loop = pool->options.loop;
@@ -266,6 +273,7 @@ static void fill_backend(struct npu_pool *pool) {
                                    .current_numerics = pool_current_numerics,
                                    .quarantine = pool_quarantine,
                                    .is_comparable = pool_is_comparable,
+                                   .abandon = pool_abandon,
                                    .destroy = pool_destroy};
   if (pool->options.deterministic_count > 0) {
     pool->backend.numerics |= 1u << NUMERICS_DETERMINISTIC;

@@ -242,6 +242,27 @@ static void a_cancelled_job_stops_waiting(void **unused) {
   pool_test_end(&test);
 }
 
+static void nobody_waits_for_devices_that_are_abandoned(void **unused) {
+  (void)unused;
+  struct pool_test test;
+  pool_test_begin(&test, &(struct pool_test_options){0});
+  struct pool_test_job jobs[3];
+  for (size_t i = 0; i < 3; i++) {
+    pool_test_job_init(&test, &jobs[i], BEHAVIOUR_HOLDS);
+    pool_test_run(&jobs[i]);
+  }
+  pool_test_await(&test, test.pool->queue.count == 1);
+  test.backend->abandon(test.backend);
+  pool_test_expect_failure(&jobs[0], BACKEND_FAILURE_DEVICE, REASON_DEVICE_LOST, "the server ends");
+  for (size_t i = 1; i < 3; i++) {
+    pool_test_expect_failure(&jobs[i], BACKEND_FAILURE_NO_DEVICE, REASON_DEVICE_LOST, "");
+  }
+  for (size_t i = 0; i < 3; i++) {
+    pool_test_job_free(&jobs[i]);
+  }
+  pool_test_end(&test);
+}
+
 static void expect_plan_refused(struct pool_test *test, enum numerics numerics, const char *says) {
   struct pool_test_job job;
   pool_test_job_init(test, &job, BEHAVIOUR_GOOD);
@@ -450,6 +471,7 @@ int main(int count, char **arguments) {
       cmocka_unit_test(a_full_queue_refuses_with_advice),
       cmocka_unit_test(a_job_waits_no_longer_than_it_may),
       cmocka_unit_test(a_cancelled_job_stops_waiting),
+      cmocka_unit_test(nobody_waits_for_devices_that_are_abandoned),
       cmocka_unit_test(exact_is_refused_where_no_device_gives_it),
       cmocka_unit_test(exact_goes_to_the_device_that_gives_it),
       cmocka_unit_test(deterministic_goes_to_a_deterministic_device),
