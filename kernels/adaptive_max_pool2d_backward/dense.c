@@ -172,13 +172,16 @@ static void sum_plane(struct dense_job *job, size_t slot, struct backward_line l
 
 static void scatter_16_bit(struct dense_job *job, size_t slot, struct backward_line line, bool zero) {
   size_t bytes = (size_t)(line.planes * line.owned * job->value_bytes);
-  if (job->disjoint) {
-    if (!zero) {
-      memset(line.grad_input, 0, bytes);
-    }
-    if (job->kernels->store(&line)) {
-      return;
-    }
+  bool few = line.count <= BACKWARD_FEW;
+  if (!zero && (job->disjoint || few)) {
+    memset(line.grad_input, 0, bytes);
+  }
+  if (job->disjoint && job->kernels->store(&line)) {
+    return;
+  }
+  if (few && !job->disjoint) {
+    job->kernels->store_few(&line);
+    return;
   }
   for (int64_t plane = 0; plane < line.planes; plane++) {
     sum_plane(job, slot, line);

@@ -9,6 +9,9 @@
 #include "kernels/cpu.h"
 #include "kernels/tensor.h"
 
+// So few gradients in a plane that it is cheap to look through them again.
+#define BACKWARD_FEW 16
+
 // Gradients that go to positions [first, first + owned) of a plane, which `sums` and `grad_input` begin with.
 struct backward_line {
   const void *gradients;
@@ -79,6 +82,8 @@ struct backward_kernels {
   // position got more than one.
   bool (*store)(const struct backward_line *line);
   bool (*store_owned)(const struct backward_line *line);
+  // The same for BACKWARD_FEW gradients in a plane at most, right in any case.
+  void (*store_few)(const struct backward_line *line);
   // Rounds the sums that indices name into grad_input, then makes these sums zero again.
   void (*round_named)(const struct backward_line *line);
   void (*zero_named)(const struct backward_line *line);
