@@ -109,6 +109,15 @@ def test_forward_is_held_to_the_best_peer_of_each_shape():
     assert worst.where.endswith("(onednn nchw)")
 
 
+def test_targets_of_two_threads_are_not_judged_on_a_disturbed_machine():
+    rows = [row(torch=[8], ours_wide_int64=[1]), row(torch=[800], ours_wide_int64=[1], threads=2)]
+    found = targets.all_targets(rows, "wide")
+    assert target(found, "backward fp32 int64, 1 thr").met is True
+    two = target(found, "backward fp32 int64, 2 thr")
+    assert two.value == pytest.approx(800) and two.met is None and two.goal_met is None
+    assert any("not judged: torch with 2 threads takes 100 times" in line for line in tables.target_lines(found))
+
+
 def test_product_is_held_to_its_slowest_number_of_threads():
     rows = [
         figures.Row(cases.Case("mm", "fp32", threads, cases.PRODUCT),

@@ -97,6 +97,8 @@ def product_lines(rows):
 
 
 def _outcome(target):
+    if target.doubt and target.value is not None:
+        return "not judged: " + target.doubt
     if target.met is None:
         return "not measured"
     if not target.met:
