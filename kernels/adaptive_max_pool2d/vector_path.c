@@ -443,6 +443,11 @@ INLINE void pool_short_runs_typed(const struct forward_elements *elements, const
     for (int64_t run = 0; run < LANES; run++) {
       // Beyond the last run the last is looked at again, to no effect.
       int64_t offset = first + (run < count ? run : count - 1) * places.length;
+      // The pause between two groups, when places are looked for, would else be one of the memory too.
+      const char *next = (const char *)elements->storage + (offset + LANES * places.length) * (half ? 2 : 4);
+      UNROLLED for (int i = 0; i < vectors; i++) {
+        __builtin_prefetch(next + i * 64);
+      }
       ints maximum = load_of_run(elements, offset, &places, vectors, 0, half);
       note(&largest, maximum);
       UNROLLED for (int i = 1; i < vectors; i++) {
