@@ -105,6 +105,7 @@ INLINE void reduce_columns(const struct forward_elements *elements, const struct
     offset += piece->row_stride;
     place += piece->row_positions;
     UNROLLED for (int i = 0; i < vectors; i++) {
+      ask_for(elements->storage, offset + columns[i] + piece->rows * piece->row_stride, half);
       compete(&best[i], load(elements, offset + columns[i], half, whole), place, largest);
     }
   }
@@ -444,9 +445,8 @@ INLINE void pool_short_runs_typed(const struct forward_elements *elements, const
       // Beyond the last run the last is looked at again, to no effect.
       int64_t offset = first + (run < count ? run : count - 1) * places.length;
       // The pause between two groups, when places are looked for, would else be one of the memory too.
-      const char *next = (const char *)elements->storage + (offset + LANES * places.length) * (half ? 2 : 4);
       UNROLLED for (int i = 0; i < vectors; i++) {
-        __builtin_prefetch(next + i * 64);
+        ask_for(elements->storage, offset + LANES * (places.length + i), half);
       }
       ints maximum = load_of_run(elements, offset, &places, vectors, 0, half);
       note(&largest, maximum);
