@@ -104,9 +104,10 @@ INLINE void add_owned_typed(const struct backward_line *line, enum value_kind va
   uint64_t first = (uint64_t)line->first, owned = (uint64_t)line->owned;
   for (int64_t i = 0; i < line->count; i++) {
     uint64_t position = (uint64_t)index_at(line->indices, i, index) - first;
-    if (position < owned) {
-      line->sums[position] += value_at(line->gradients, i, value);
-    }
+    // No branch, which would be taken at random: what isn't owned adds +0 to a sum, and none is ever -0.
+    uint32_t mine = -(uint32_t)(position < owned);
+    uint32_t bits = float_to_bits(value_at(line->gradients, i, value)) & mine;
+    line->sums[position & (uint64_t)(int64_t)(int32_t)mine] += float_from_bits(bits);
   }
 }
 
@@ -193,9 +194,8 @@ INLINE void round_named_typed(const struct backward_line *line, enum value_kind 
   uint64_t first = (uint64_t)line->first, owned = (uint64_t)line->owned;
   for (int64_t i = 0; i < line->count; i++) {
     uint64_t position = (uint64_t)index_at(line->indices, i, index) - first;
-    if (position < owned) {
-      ((uint16_t *)line->grad_input)[position] = round_value(line->sums[position], value);
-    }
+    position = position < owned ? position : 0;
+    ((uint16_t *)line->grad_input)[position] = round_value(line->sums[position], value);
   }
 }
 
@@ -203,9 +203,7 @@ INLINE void zero_named_typed(const struct backward_line *line, enum index_kind i
   uint64_t first = (uint64_t)line->first, owned = (uint64_t)line->owned;
   for (int64_t i = 0; i < line->count; i++) {
     uint64_t position = (uint64_t)index_at(line->indices, i, index) - first;
-    if (position < owned) {
-      line->sums[position] = 0;
-    }
+    line->sums[position < owned ? position : 0] = 0;
   }
 }
 

@@ -84,7 +84,8 @@ struct backward_kernels {
   bool (*store_owned)(const struct backward_line *line);
   // The same for BACKWARD_FEW gradients in a plane at most, right in any case.
   void (*store_few)(const struct backward_line *line);
-  // Rounds the sums that indices name into grad_input, then makes these sums zero again.
+  // Rounds the sums that indices name into grad_input; makes these sums zero again. Either may do the same to
+  // the first sum, so that nothing is made zero before all has been rounded.
   void (*round_named)(const struct backward_line *line);
   void (*zero_named)(const struct backward_line *line);
   // Rounds `count` sums.
