@@ -1,5 +1,5 @@
 // Every reference case, straight against the operators: each is a test of its own, run with both types of
-// indices wherever the values allow it, without a pool and on pools of several sizes.
+// indices wherever the values allow it, without a pool and on pools of several sizes, on each code path.
 #include "kernels/testing/operator_call.h"
 #include "tests/golden/golden.h"
 
@@ -90,6 +90,14 @@ static void check_backward(const struct test_state *test, struct operator_call *
     }
     assert_values(call_desc(call, GRAD_INPUT), call->storages[GRAD_INPUT], expected, "gradInput");
   }
+  struct call_cpus here = call_cpus_here();
+  for (size_t i = 0; i < here.count; i++) {
+    call->cpu = &here.cpus[i];
+    assert_true(call_run(call, test->pools->pools[i % CALL_POOLS]));
+    assert_values(call_desc(call, GRAD_INPUT), call->storages[GRAD_INPUT], expected,
+                  cpu_path_name(here.cpus[i].path));
+  }
+  call->cpu = NULL;
 }
 
 static void check_index_refused(const struct test_state *test, struct operator_call *call) {
