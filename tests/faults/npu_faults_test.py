@@ -9,7 +9,7 @@ import time
 
 import aclnn_client
 import pool_jobs
-from npu import EmulatedServer, children_of, healthy_devices, is_gone, npu_target, open_descriptors, wait_until
+from npu import EmulatedServer, all_up, children_of, is_gone, npu_target, open_descriptors, wait_until
 
 DEVICES = 2
 CALLERS = 4
@@ -93,7 +93,7 @@ def strike_often(server, client, load, fault_seconds):
             continue
         if victim is not None:
             wait_until(lambda: is_gone(victim), "the worker was gone")  # noqa: B023
-        wait_until(lambda: healthy_devices(client) == DEVICES, "all devices were back")
+        wait_until(lambda: all_up(server, client, DEVICES), "all devices were back")
         if load.failures or (number + 1 >= FAULTS_MIN and max(load.attempts, default=0) > 1):
             return number + 1
     return FAULTS_MAX
@@ -108,7 +108,7 @@ def test_no_caller_notices(fault_seconds):
             descriptors = len(open_descriptors(server.pid))
             with Load(server.address) as load:
                 faults = strike_often(server, client, load, fault_seconds)
-            wait_until(lambda: healthy_devices(client) == DEVICES, "all devices were back")
+            wait_until(lambda: all_up(server, client, DEVICES), "all devices were back")
             print(f"{faults} faults, jobs by attempts {dict(load.attempts)}, by target {dict(load.targets)}")
             assert load.failures == []
             assert max(load.attempts) > 1

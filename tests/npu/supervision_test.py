@@ -13,7 +13,7 @@ import pytest
 import aclnn_client
 import pool_jobs
 from aclnn_client import AclnnError
-from npu import EmulatedServer, healthy_devices, is_gone, npu_target, open_descriptors, wait_until
+from npu import EmulatedServer, all_up, healthy_devices, is_gone, npu_target, open_descriptors, wait_until
 from server_process import BINARY, ServerProcess
 
 JOBS = pool_jobs.mixed()
@@ -61,7 +61,7 @@ def test_lost_worker_is_replaced(start, how):
         victim = server.workers()[0]
         os.kill(victim, how)
         wait_until(lambda: is_gone(victim), "the worker was gone")  # noqa: B023
-        wait_until(lambda: healthy_devices(client) == 2, "both devices were back")
+        wait_until(lambda: all_up(server, client, 2), "both devices were back")
         for job in JOBS[:4]:
             assert job.run(client).summary.target == "npu"
     assert len(server.workers()) == 2
@@ -94,8 +94,7 @@ def test_poisonous_job_is_refused_and_the_others_go_on(start):
         assert error.value.status == 361001
         result = good.run(client)
         assert result.summary.target == "npu"
-    wait_until(lambda: healthy_devices(client) == 2, "both devices were back")
-    del server
+    wait_until(lambda: all_up(server, client, 2), "both devices were back")
 
 
 def test_flood_of_poisonous_jobs_does_not_take_the_pool_down(start):
@@ -114,8 +113,7 @@ def test_flood_of_poisonous_jobs_does_not_take_the_pool_down(start):
             assert good.run(client).summary.target == "npu"
         assert all("each of 3 attempts was lost" in text for text in refused)
     assert good.run(client).summary.target == "npu"
-    wait_until(lambda: healthy_devices(client) == 2, "both devices were back")
-    del server
+    wait_until(lambda: all_up(server, client, 2), "both devices were back")
 
 
 @pytest.mark.parametrize("fault", ["hang@2", "ecc@2"])
@@ -150,7 +148,7 @@ def test_health_tells_that_all_are_down_and_back(start):
         return not client.health("npu")
 
     wait_until(are_down, "the devices were down")
-    wait_until(lambda: client.health("npu") and healthy_devices(client) == 2, "the devices were back")
+    wait_until(lambda: client.health("npu") and all_up(server, client, 2), "the devices were back")
     JOBS[0].run(client)
 
 

@@ -77,6 +77,11 @@ def healthy_devices(client):
     return sum(device.healthy for device in npu_target(client).devices)
 
 
+def all_up(server, client, devices):
+    """Whether each device has a worker that lives and is known to be up. A death shows in the process first."""
+    return len(server.workers()) == devices and healthy_devices(client) == devices
+
+
 def open_descriptors(pid):
     """What the process's descriptors are, without their numbers."""
     folder = f"/proc/{pid}/fd"
