@@ -7,8 +7,12 @@
 #include "server/rpc/plan_reply.h"
 #include "server/version.h"
 
+#include <errno.h>
 #include <sodium.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 // Address space is free; with this much of it, fragmentation doesn't refuse what the budget granted.
 #define ARENA_TIMES_BUDGET 4
@@ -44,6 +48,19 @@ static bool create_backends(const struct machine_options *machine, struct dispat
   return true;
 }
 
+// Made if it isn't there: better known now than when the first capsule is lost.
+static bool check_capsule_directory(const char *directory, struct status *status) {
+  struct stat found;
+  bool usable = (mkdir(directory, 0700) == 0 || errno == EEXIST) && stat(directory, &found) == 0 &&
+                access(directory, W_OK | X_OK) == 0;
+  if (!usable) {
+    return status_fail(status, REASON_CONFIGURATION, NULL, "--capsule-dir: \"%s\" can't be used: %s",
+                       directory, strerror(errno));
+  }
+  return S_ISDIR(found.st_mode) || status_fail(status, REASON_CONFIGURATION, NULL,
+                                               "--capsule-dir: \"%s\" isn't a directory", directory);
+}
+
 static bool create_dispatcher(const struct machine_options *machine, struct dispatcher **dispatcher,
                               struct status *status) {
   const struct config *config = machine->config;
@@ -55,6 +72,9 @@ static bool create_dispatcher(const struct machine_options *machine, struct disp
   struct budget_options budget = {.limit_bytes = (uint64_t)config->memory_limit_bytes,
                                   .queue_max = (size_t)config->queue_max,
                                   .queue_time_max_ns = config->queue_time_ms * 1000000};
+  if (config->capsule_directory != NULL && !check_capsule_directory(config->capsule_directory, status)) {
+    return false;
+  }
   if (!budget_create(&budget, &options.budget, status)) {
     return false;
   }

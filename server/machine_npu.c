@@ -79,6 +79,10 @@ bool machine_npu_create(const struct machine_npu_options *options, struct backen
   size_t count = count_devices(config);
   *backend = NULL;
   if (count == 0) {
+    if (config->npu == CONFIG_NPU_AUTO) {
+      log_event(options->log, LOG_INFO,
+                "no NPU was found: there is no /dev/davinciN that this process may use");
+    }
     return true;
   }
   if (!find_file("--npu-worker", config->npu_worker, X_OK, WORKER_FOLDER, WORKER_NAME, worker, status) ||

@@ -164,6 +164,9 @@ static void print_text(const struct call *call) {
     printf("] -> %s%s\n", call->arguments->outputs[i].path,
            tensor->data_type == ACLNN_BF16 ? " (bfloat16 bits as uint16)" : "");
   }
+  if (summary->attempts > 1) {
+    printf("ran %d times, as devices were lost; in the end it\n", summary->attempts);
+  }
   printf("ran on %s, numerics %s, workspace %" PRIu64 " bytes; sent %" PRId64 " bytes, received %" PRId64
          "; queue %.3f ms, upload %.3f, compute %.3f, download %.3f\n",
          aclnn_target_name(summary->target), aclnn_numerics_name(summary->numerics), summary->workspace_size,

@@ -164,7 +164,9 @@ def test_no_device_comes_up(start):
 
 
 def test_missing_file_is_said_at_the_start():
-    for flag, path in itertools.product(("--npu-library", "--npu-worker"), ("/nonexistent/file", "/usr/lib")):
+    cases = [*itertools.product(("--npu-library", "--npu-worker"), ("/nonexistent/file", "/usr/lib")),
+             ("--capsule-dir", "/nonexistent/folder"), ("--capsule-dir", __file__)]
+    for flag, path in cases:
         done = subprocess.run([BINARY, "--listen", "127.0.0.1:0", "--npu", "emulated", flag, path],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               timeout=120, check=False)

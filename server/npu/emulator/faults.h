@@ -16,6 +16,9 @@
 // on without `every` how many one after the other. device=D: only those of device D. elements=L: only jobs
 // with an output of that many elements, whatever their numbers: a job that is poison to each device.
 //
+// A worker runs one job of its own before it says that it is ready, so the first job of a caller is number 2;
+// and each new worker counts anew.
+//
 // Plain values, usable from any thread.
 #ifndef ACLNN_SERVER_NPU_EMULATOR_FAULTS_H
 #define ACLNN_SERVER_NPU_EMULATOR_FAULTS_H

@@ -172,7 +172,8 @@ static enum outlook look_out(const struct npu_pool *pool, const struct plan *pla
     return OUTLOOK_LATER;
   }
   if (!is_refused) {
-    (void)status_fail(status, REASON_DEVICE_LOST, NULL, "every NPU of this server was given up");
+    (void)status_fail(status, REASON_DEVICE_LOST, NULL,
+                      "every NPU of this server was given up or quarantined");
   }
   return OUTLOOK_NEVER;
 }

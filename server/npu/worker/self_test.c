@@ -32,14 +32,14 @@ static const char *expectation(const struct case_result *result, enum npu_produc
   return product == NPU_PRODUCT_EMULATED ? "exact bits" : "the same bits";
 }
 
-static void print_case(const struct npu_case *npu_case, const struct case_result *result,
-                       enum npu_product product, FILE *stream) {
+// Behind the case's name.
+static void print_result(const struct case_result *result, enum npu_product product, FILE *stream) {
   char note[64] = "";
   if (result->outcome == CASE_NOT_JUDGED) {
     snprintf(note, sizeof note, " (%s)", result->same_bits ? "same bits" : "other bits");
   }
-  fprintf(stream, "  %-40s %-20s %9.3f ms  %s%s\n", npu_case->name, expectation(result, product),
-          (double)result->elapsed_ns / 1e6, case_outcome_name(result->outcome), note);
+  fprintf(stream, "%-20s %9.3f ms  %s%s\n", expectation(result, product), (double)result->elapsed_ns / 1e6,
+          case_outcome_name(result->outcome), note);
   if (result->outcome == CASE_WRONG || result->outcome == CASE_FAILED) {
     fprintf(stream, "      %s\n", result->status.message);
   }
@@ -69,8 +69,11 @@ static void run_operator(struct device *device, const struct operator_definition
   fprintf(stream, "\n%s\n", definition->name);
   for (size_t i = 0; i < definition->npu->case_count && !device_is_lost(device); i++) {
     struct case_result result;
+    // Seen wherever it goes, even if this case ends the process.
+    fprintf(stream, "  %-40s ", definition->npu->cases[i].name);
+    fflush(stream);
     case_run(device, definition, &definition->npu->cases[i], &result);
-    print_case(&definition->npu->cases[i], &result, product, stream);
+    print_result(&result, product, stream);
     count(tally, result.outcome);
   }
 }
