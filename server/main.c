@@ -150,9 +150,24 @@ static void open_handles(struct application *application) {
   uv_signal_start(&application->interrupt, on_signal, SIGINT);
 }
 
+// Signals are the main thread's business, the ends of workers among them. Threads that gRPC starts, now or
+// while it takes a connection, inherit this mask.
+static void keep_signals_from_new_threads(sigset_t *before) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+static void take_signals_again(const sigset_t *before) {
+  pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 static void add_connection(void *context, int descriptor) {
   struct application *application = context;
+  sigset_t before;
+  keep_signals_from_new_threads(&before);
   server_add_connection(application->server, descriptor);
+  take_signals_again(&before);
 }
 
 static void identify(void *context, const char *peer, char identity[SESSION_IDENTITY_BYTES_MAX + 1]) {
@@ -178,6 +193,7 @@ static bool create_server(struct application *application, struct status *status
   return server_create(&options, &application->server, status);
 }
 
+// Before there are threads that ask it who calls.
 static bool create_listeners(struct application *application, int64_t descriptors, struct status *status) {
   int64_t possible = (descriptors - DESCRIPTORS_RESERVED) / DESCRIPTORS_PER_CONNECTION;
   int64_t connections_max = application->config.connections_max;
@@ -192,9 +208,10 @@ static bool create_listeners(struct application *application, int64_t descriptor
                                       .connections_max = (size_t)connections_max,
                                       .connected = add_connection,
                                       .context = application};
-  if (!listeners_create(&options, &application->listeners, status)) {
-    return false;
-  }
+  return listeners_create(&options, &application->listeners, status);
+}
+
+static bool bind_listeners(struct application *application, struct status *status) {
   struct address bound[CONFIG_LISTEN_MAX];
   for (size_t i = 0; i < application->config.listen_count; ++i) {
     struct address address;
@@ -229,21 +246,26 @@ static void await_devices(struct application *application) {
 }
 
 // Everything up to the listeners. Workers are started while there is nothing else.
-static bool build(struct application *application, struct status *status) {
+static bool build(struct application *application, int64_t descriptors, struct status *status) {
   struct machine_options options = {
       .config = &application->config, .log = &application->log, .loop = &application->loop};
+  sigset_t before;
   bool ok = machine_create(&options, &application->machine, status);
+  keep_signals_from_new_threads(&before);
   rpc_library_start();
-  if (!ok || !create_server(application, status)) {
-    return false;
+  ok = ok && create_listeners(application, descriptors, status) && create_server(application, status);
+  if (ok) {
+    server_start(application->server);
   }
-  server_start(application->server);
-  await_devices(application);
-  return true;
+  take_signals_again(&before);
+  if (ok) {
+    await_devices(application);
+  }
+  return ok;
 }
 
-static bool begin_to_listen(struct application *application, int64_t descriptors, struct status *status) {
-  if (!create_listeners(application, descriptors, status)) {
+static bool begin_to_listen(struct application *application, struct status *status) {
+  if (!bind_listeners(application, status)) {
     return false;
   }
   application->phase = PHASE_RUNNING;
@@ -266,6 +288,9 @@ static void run_down(struct application *application) {
     server_cancel_calls(application->server);
     uv_run(&application->loop, UV_RUN_DEFAULT);
   } else {
+    if (application->listeners != NULL) {
+      listeners_close(application->listeners);
+    }
     close_handles(application);
     uv_run(&application->loop, UV_RUN_DEFAULT);
   }
@@ -282,11 +307,11 @@ static int serve(struct application *application) {
   }
   int exit_code = EXIT_SUCCESS;
   open_handles(application);
-  bool built = build(application, &status);
+  bool built = build(application, descriptors, &status);
   if (built && application->phase == PHASE_STOPPING) {
     log_write(&application->log, LOG_INFO, "stopped before it served", NULL, 0);
     run_down(application);
-  } else if (built && begin_to_listen(application, descriptors, &status)) {
+  } else if (built && begin_to_listen(application, &status)) {
     log_event(&application->log, LOG_INFO, "serving", LOG_TEXT("version", SERVER_VERSION),
               LOG_INTEGER("memory_limit_bytes", application->config.memory_limit_bytes),
               LOG_TEXT("cpu_path", application->machine->context.info.cpu_path));

@@ -18,6 +18,8 @@ bool dispatcher_create(const struct dispatcher_options *options, struct dispatch
     free(created);
     return false;
   }
+  pthread_mutex_init(&created->outputs_mutex, NULL);
+  pthread_cond_init(&created->outputs_gone, NULL);
   *dispatcher = created;
   return true;
 }
@@ -31,11 +33,34 @@ void dispatcher_abandon_devices(struct dispatcher *dispatcher) {
   }
 }
 
+void dispatcher_outputs_made(struct dispatcher *dispatcher) {
+  pthread_mutex_lock(&dispatcher->outputs_mutex);
+  dispatcher->outputs++;
+  pthread_mutex_unlock(&dispatcher->outputs_mutex);
+}
+
+void dispatcher_outputs_gone(struct dispatcher *dispatcher) {
+  pthread_mutex_lock(&dispatcher->outputs_mutex);
+  if (--dispatcher->outputs == 0) {
+    pthread_cond_signal(&dispatcher->outputs_gone);
+  }
+  pthread_mutex_unlock(&dispatcher->outputs_mutex);
+}
+
+static void await_outputs(struct dispatcher *dispatcher) {
+  pthread_mutex_lock(&dispatcher->outputs_mutex);
+  while (dispatcher->outputs > 0) {
+    pthread_cond_wait(&dispatcher->outputs_gone, &dispatcher->outputs_mutex);
+  }
+  pthread_mutex_unlock(&dispatcher->outputs_mutex);
+}
+
 void dispatcher_destroy(struct dispatcher *dispatcher) {
   if (dispatcher == NULL) {
     return;
   }
   assert(atomic_load(&dispatcher->jobs) == 0);
+  await_outputs(dispatcher);
   for (size_t i = 0; i < dispatcher->options.backend_count; i++) {
     struct backend *backend = dispatcher->options.backends[i];
     backend->destroy(backend);
@@ -43,6 +68,8 @@ void dispatcher_destroy(struct dispatcher *dispatcher) {
   arena_destroy(dispatcher->options.arena);
   budget_destroy(dispatcher->options.budget);
   verification_destroy(dispatcher->verification);
+  pthread_cond_destroy(&dispatcher->outputs_gone);
+  pthread_mutex_destroy(&dispatcher->outputs_mutex);
   free(dispatcher);
 }
 

@@ -38,7 +38,8 @@ MUST_CHECK bool dispatcher_create(const struct dispatcher_options *options, stru
 // Devices are stopped whatever they are doing; their jobs end. For a server that can't wait any longer, on
 // the main thread.
 void dispatcher_abandon_devices(struct dispatcher *dispatcher);
-// No job may be left.
+// No job may be left. Waits until the last outputs were released: a transport that cuts a call off may do
+// that later, on a thread of its own.
 void dispatcher_destroy(struct dispatcher *dispatcher);
 
 struct budget *dispatcher_budget(struct dispatcher *dispatcher);

@@ -4,13 +4,23 @@
 
 #include "server/dispatch/dispatcher.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 struct dispatcher {
   struct dispatcher_options options;
   atomic_size_t jobs;                // alive
   struct verification *verification; // NULL: no job is verified
+
+  // Outputs of jobs outlive them: the transport lets go of the last bytes when it likes.
+  pthread_mutex_t outputs_mutex; // guards outputs
+  pthread_cond_t outputs_gone;
+  size_t outputs; // that hold memory, or may
 };
+
+void dispatcher_outputs_made(struct dispatcher *dispatcher);
+// The last that is done for outputs; the dispatcher may be gone afterwards.
+void dispatcher_outputs_gone(struct dispatcher *dispatcher);
 
 // NULL if there is none for the target.
 struct backend *dispatcher_find_backend(const struct dispatcher *dispatcher, enum target target);

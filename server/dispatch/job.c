@@ -52,6 +52,7 @@ struct job *job_create(struct dispatcher *dispatcher, const struct plan *plan, c
   }
   atomic_init(&outputs->holds, 1);
   outputs->dispatcher = dispatcher;
+  dispatcher_outputs_made(dispatcher);
   job->outputs = outputs;
   job->callbacks = *callbacks;
   job->run_task.stream = stream;

@@ -144,4 +144,5 @@ void job_outputs_release(struct job_outputs *outputs) {
   if (bytes > 0) {
     budget_release(dispatcher->options.budget, bytes);
   }
+  dispatcher_outputs_gone(dispatcher);
 }

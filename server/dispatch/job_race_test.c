@@ -281,6 +281,30 @@ static void race(struct dispatcher *dispatcher, const struct plan plans[2]) {
   check_balance(dispatcher, 0, 0);
 }
 
+static void *release_outputs(void *outputs) {
+  job_outputs_release(outputs);
+  return NULL;
+}
+
+// As a transport does that was cut off: nobody waits for its thread.
+static void the_end_waits_for_outputs_that_are_still_held(void **state) {
+  (void)state;
+  struct plan plan = make_plan(64, 64, 0);
+  for (int round = 0; round < ROUNDS; round++) {
+    struct fake_backend *fake;
+    struct dispatcher *dispatcher = make_cpu_dispatcher(&fake);
+    struct job *job = job_create(dispatcher, &plan, NULL, &(struct job_callbacks){0});
+    assert_int_equal(job_reserve(job), JOB_READY);
+    assert_int_equal(job_submit(job), JOB_READY);
+    struct job_outputs *outputs = job_outputs_hold(job);
+    job_destroy(job);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, release_outputs, outputs), 0);
+    dispatcher_destroy(dispatcher);
+    pthread_join(thread, NULL);
+  }
+}
+
 static void racing_owners_get_one_answer_for_each_wait(void **state) {
   (void)state;
   struct backend *backends[] = {&copying_create(TARGET_CPU)->backend, NULL};
@@ -325,6 +349,7 @@ static void racing_jobs_survive_devices_that_are_lost_or_lie(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_end_waits_for_outputs_that_are_still_held),
       cmocka_unit_test(racing_owners_get_one_answer_for_each_wait),
       cmocka_unit_test(racing_jobs_survive_devices_that_are_lost_or_lie),
   };

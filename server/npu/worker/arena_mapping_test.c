@@ -1,9 +1,9 @@
 #include "server/npu/worker/arena_mapping.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -38,16 +38,30 @@ static void bytes_are_those_of_the_file(void **state) {
   close(descriptor);
 }
 
+// Other memory may lie at its address by now.
+static bool has_arena(void) {
+  char line[512];
+  bool found = false;
+  FILE *maps = fopen("/proc/self/maps", "r");
+  while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+    found = found || strstr(line, "memfd:test") != NULL;
+  }
+  if (maps != NULL) {
+    fclose(maps);
+  }
+  return found || maps == NULL;
+}
+
 static void a_forked_process_has_no_arena(void **state) {
   (void)state;
   struct arena_mapping mapping;
   struct status status;
   int descriptor = make_file(4 * MIB, F_SEAL_SHRINK);
   assert_true(arena_mapping_open(descriptor, 4 * MIB, &mapping, &status));
+  assert_true(has_arena());
   pid_t child = fork();
   if (child == 0) {
-    unsigned char resident;
-    _exit(mincore(mapping.data, 1, &resident) == -1 && errno == ENOMEM ? 0 : 1);
+    _exit(has_arena() ? 1 : 0);
   }
   int result = -1;
   assert_int_equal(waitpid(child, &result, 0), child);
