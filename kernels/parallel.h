@@ -1,6 +1,7 @@
 // Threads for large kernels: a pool that runs one loop at a time.
 //
-// The owner creates and destroys it; parallel_for may be called by one thread at a time and doesn't nest.
+// The owner creates and destroys it; parallel_for and parallel_rest may be called by one thread at a time and
+// don't nest.
 #ifndef ACLNN_KERNELS_PARALLEL_H
 #define ACLNN_KERNELS_PARALLEL_H
 
@@ -23,5 +24,10 @@ size_t parallel_threads(const struct parallel *parallel);
 // Calls task for slices of at most `tile` (>= 1) that together are [0, range), and returns when all are done.
 // With parallel == NULL all of it runs on the calling thread.
 void parallel_for(struct parallel *parallel, size_t range, size_t tile, parallel_task *task, void *context);
+
+// Between loops the threads spin (some milliseconds at most), since waking them costs ten microseconds and
+// more, as much as a whole loop over small tensors. Whoever sees that no loop follows at once sends them to
+// sleep by this. Nothing is done for NULL.
+void parallel_rest(struct parallel *parallel);
 
 #endif

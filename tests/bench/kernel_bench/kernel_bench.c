@@ -156,6 +156,10 @@ int64_t kernel_bench_run(struct kernel_bench *bench, void *const buffers[KERNEL_
   return now_ns() - begin;
 }
 
+void kernel_bench_rest(struct kernel_bench *bench) {
+  parallel_rest(bench->parallel);
+}
+
 const char *kernel_bench_paths(void) {
   static char names[PATH_NAMES_BYTES_MAX];
   size_t used = 0;

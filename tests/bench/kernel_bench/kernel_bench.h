@@ -50,6 +50,9 @@ uint64_t kernel_bench_workspace_bytes(const struct kernel_bench *bench);
 int64_t kernel_bench_run(struct kernel_bench *bench, void *const buffers[KERNEL_BENCH_BUFFERS], int64_t calls,
                          char *error);
 
+// Sends the threads of the pool to sleep, which otherwise spin for a while in case another run follows.
+void kernel_bench_rest(struct kernel_bench *bench);
+
 // What aclnnMm stands on, called directly: c = a * b for contiguous fp32 matrices of m x k and k x n, with as
 // many threads of OpenBLAS's own.
 void kernel_bench_sgemm(const int64_t shape[3], int threads, const float *a, const float *b, float *c);
@@ -74,5 +77,6 @@ struct kernel_bench_memory {
 // nanoseconds.
 int64_t kernel_bench_limit_run(struct kernel_bench_limit *limit, const struct kernel_bench_memory *memory,
                                int streaming, int64_t calls);
+void kernel_bench_limit_rest(struct kernel_bench_limit *limit);
 
 #endif
