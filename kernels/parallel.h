@@ -1,6 +1,6 @@
 // Threads for large kernels: a pool that runs one loop at a time.
 //
-// The owner creates and destroys it; parallel_for and parallel_rest may be called by one thread at a time and
+// The owner creates and destroys it; the other functions may be called by one thread at a time and
 // don't nest.
 #ifndef ACLNN_KERNELS_PARALLEL_H
 #define ACLNN_KERNELS_PARALLEL_H
@@ -25,9 +25,13 @@ size_t parallel_threads(const struct parallel *parallel);
 // With parallel == NULL all of it runs on the calling thread.
 void parallel_for(struct parallel *parallel, size_t range, size_t tile, parallel_task *task, void *context);
 
-// Between loops the threads spin (some milliseconds at most), since waking them costs ten microseconds and
-// more, as much as a whole loop over small tensors. Whoever sees that no loop follows at once sends them to
-// sleep by this. Nothing is done for NULL.
+// Threads sleep between loops. To wake them costs ten microseconds and more, as much as a whole loop over
+// small tensors; but on a machine that does other things too, threads that spin take its processors away (a
+// server with such a pool did a third fewer jobs). For a caller that has the machine to itself, does one loop
+// after the other and says when that ends: from now on threads spin after a loop, some milliseconds at most
+// ...
+void parallel_stay_awake(struct parallel *parallel);
+// ... or until this sends them to sleep. Nothing is done for NULL and where threads sleep anyway.
 void parallel_rest(struct parallel *parallel);
 
 #endif

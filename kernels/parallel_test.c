@@ -87,6 +87,8 @@ static void loops_go_on_after_a_rest(void **state) {
     struct parallel *parallel;
     struct status status;
     assert_true(parallel_create(threads[i], &parallel, &status));
+    parallel_rest(parallel);
+    parallel_stay_awake(parallel);
     for (int turn = 0; turn < 50; turn++) {
       parallel_rest(parallel);
       assert_visits_all_once(parallel, 64, 1);

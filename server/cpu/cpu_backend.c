@@ -63,15 +63,9 @@ static void queue_append(struct cpu_backend *cpu, struct task_queue *queue, stru
   pthread_mutex_unlock(&cpu->mutex);
 }
 
-// Waits for a task, with the threads of `pool` at rest; NULL when there is none and none will come.
-static struct backend_run_task *queue_take(struct cpu_backend *cpu, struct task_queue *queue,
-                                           struct parallel *pool) {
+// Waits for a task; NULL when there is none and none will come.
+static struct backend_run_task *queue_take(struct cpu_backend *cpu, struct task_queue *queue) {
   pthread_mutex_lock(&cpu->mutex);
-  if (queue->first == NULL) {
-    pthread_mutex_unlock(&cpu->mutex);
-    parallel_rest(pool);
-    pthread_mutex_lock(&cpu->mutex);
-  }
   while (queue->first == NULL && !cpu->stopping) {
     pthread_cond_wait(&queue->filled, &cpu->mutex);
   }
@@ -89,7 +83,7 @@ static struct backend_run_task *queue_take(struct cpu_backend *cpu, struct task_
 static void *run_small(void *argument) {
   struct cpu_backend *cpu = argument;
   struct backend_run_task *task;
-  while ((task = queue_take(cpu, &cpu->small, NULL)) != NULL) {
+  while ((task = queue_take(cpu, &cpu->small)) != NULL) {
     run_task(cpu, task, NULL);
   }
   return NULL;
@@ -98,7 +92,7 @@ static void *run_small(void *argument) {
 static void *run_large(void *argument) {
   struct cpu_backend *cpu = argument;
   struct backend_run_task *task;
-  while ((task = queue_take(cpu, &cpu->large, cpu->parallel)) != NULL) {
+  while ((task = queue_take(cpu, &cpu->large)) != NULL) {
     run_task(cpu, task, cpu->parallel);
   }
   return NULL;

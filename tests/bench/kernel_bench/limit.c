@@ -44,6 +44,9 @@ struct kernel_bench_limit *kernel_bench_limit_create(size_t threads, char *error
     free(limit);
     return NULL;
   }
+  if (limit->parallel != NULL) {
+    parallel_stay_awake(limit->parallel);
+  }
   return limit;
 }
 
