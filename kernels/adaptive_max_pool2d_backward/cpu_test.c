@@ -1,6 +1,7 @@
 // The backward's kernels against a plain computation, for all types, layouts and numbers of threads.
 #include "kernels/testing/operator_call.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -267,6 +268,48 @@ static void the_published_example_is_reproduced(void **state) {
   call_end(&call);
 }
 
+// An index whose lower half alone is that of its window is refused on all processors.
+static void assert_wide_index_refused(struct operator_call *call, int64_t position) {
+  struct call_cpus here = call_cpus_here();
+  int64_t right = index_read(call, position);
+  index_write(call, position, right + (INT64_C(1) << 32));
+  for (size_t i = 0; i < here.count; i++) {
+    call->cpu = &here.cpus[i];
+    assert_false(call_run(call, NULL));
+    assert_int_equal(call->status.reason, REASON_ACLNN_ERR_PARAM_INVALID);
+  }
+  call->cpu = NULL;
+  index_write(call, position, right);
+}
+
+// Windows of one size that share no position, in rows that are whole vectors and others.
+static void windows_that_share_nothing_match_the_plain_computation(void **state) {
+  static const int sizes[][2] = {{7, 7}, {16, 16}, {56, 56}, {8, 24}, {5, 3}, {9, 64}};
+  static const int windows[][2] = {{2, 2}, {1, 2}, {3, 1}, {4, 4}, {2, 3}, {3, 5}};
+  static const char *const types[] = {"fp32", "fp16", "bf16"};
+  struct random random = {10};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] * 36; i++) {
+    const int *size = sizes[i / 36], *window = windows[i % 6];
+    const char *type = types[i / 6 % 3];
+    char self[64], grad_output[64];
+    snprintf(self, sizeof self, "%s[11,%d,%d]", type, size[0] * window[0], size[1] * window[1]);
+    snprintf(grad_output, sizeof grad_output, "%s[11,%d,%d]", type, size[0], size[1]);
+    struct operator_call call;
+    begin(&call, self, grad_output, i / 18 % 2 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64, NULL);
+    fill_inputs(&call, &random, IN_WINDOWS);
+    enum data_type value_type = call_desc(&call, SELF)->data_type;
+    value_write(value_type, call.storages[GRAD_OUTPUT], 1, -0.0f);
+    value_write(value_type, call.storages[GRAD_OUTPUT], 2, NAN);
+    assert_runs_as_expected(&call, *state);
+    index_write(&call, 4 * size[0] * size[1] - 1, 0); // legal, though not in its window
+    assert_runs_as_expected(&call, *state);
+    if (call_desc(&call, INDICES)->data_type == DATA_TYPE_INT64) {
+      assert_wide_index_refused(&call, 2 * size[0] * size[1]);
+    }
+    call_end(&call);
+  }
+}
+
 static void an_empty_grad_output_gives_zeros(void **state) {
   const struct call_pools *pools = *state;
   static const char *const shapes[][2] = {{"fp32[2,3,5,5]", "fp32[2,3,0,2]"},
@@ -313,9 +356,10 @@ static void the_first_illegal_index_is_named_whatever_the_threads(void **state) 
   static const char *const shapes[][2] = {
       {"fp32[2,3,12,10]", "fp32[2,3,5,4]"}, {"bf16[1,1,300,300]", "bf16[1,1,50,60]"},
       {"fp16[40,7,9]", "fp16[40,20,11]"},   {"fp32[1,2,70,1000]", "fp32[1,2,300,301]"},
-      {"fp32[4,16,7,7]", "fp32[4,16,1,1]"},
+      {"fp32[4,16,7,7]", "fp32[4,16,1,1]"}, {"fp32[3,14,14]", "fp32[3,7,7]"},
+      {"bf16[3,32,64]", "bf16[3,16,32]"},
   };
-  for (size_t i = 0; i < 10; i++) {
+  for (size_t i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
     struct operator_call call;
     enum data_type index_type = i % 3 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64;
     // No layout with strides of 0, where one place has many positions.
@@ -444,6 +488,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(small_planes_match_the_plain_computation),
       cmocka_unit_test(large_planes_match_the_plain_computation),
+      cmocka_unit_test(windows_that_share_nothing_match_the_plain_computation),
       cmocka_unit_test(a_single_index_outside_its_window_is_added_where_it_points),
       cmocka_unit_test(sums_are_formed_in_float_and_rounded_once),
       cmocka_unit_test(the_published_example_is_reproduced),

@@ -75,6 +75,7 @@ static bool add_slot(struct pull_table *table, const struct cover *covers, int32
   if (number < 0) {
     return false;
   }
+  table->width = pattern.width > table->width ? pattern.width : table->width;
   table->slot[table->slots++] = (struct pull_slot){(int32_t)first, number};
   // Slots of one vector are loaded alike.
   int64_t reach = first + 2 * lanes - table->output_columns;
@@ -86,6 +87,10 @@ bool pull_table_build(struct pull_table *table, int32_t lanes) {
   table->vectors = (table->columns + lanes - 1) / lanes;
   table->slots = 0;
   table->reach = 0;
+  table->width = 0;
+  for (int32_t lane = 0; lane < lanes; lane++) {
+    table->iota[lane] = lane;
+  }
   table->pattern_count = 0;
   if (table->vectors > PULL_SLOTS_MAX || table->rows > PULL_ROWS_MAX) {
     return false;
@@ -113,5 +118,10 @@ bool pull_table_build(struct pull_table *table, int32_t lanes) {
     }
   }
   table->first_slot[table->vectors] = (uint16_t)table->slots;
+  table->slots_alike = table->first_slot[1];
+  for (int64_t vector = 1; vector < table->vectors; vector++) {
+    bool alike = table->first_slot[vector + 1] - table->first_slot[vector] == table->slots_alike;
+    table->slots_alike = alike ? table->slots_alike : 0;
+  }
   return true;
 }

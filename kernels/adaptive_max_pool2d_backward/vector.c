@@ -85,14 +85,28 @@ INLINE bool within_typed(const void *indices, int64_t count, int64_t lower, int6
   return (outside >> 31) == 0;
 }
 
+// One gradient in each plane: there is nothing to loop over in a plane.
+INLINE void add_single(const struct backward_line *line, enum value_kind value, enum index_kind index) {
+  float *restrict sums = line->sums;
+#pragma GCC unroll 4
+  for (int64_t plane = 0; plane < line->planes; plane++) {
+    sums[plane * line->owned + index_at(line->indices, plane, index) - line->first] +=
+        value_at(line->gradients, plane, value);
+  }
+}
+
 INLINE void add_typed(const struct backward_line *line, enum value_kind value, enum index_kind index) {
   const unsigned char *gradients = line->gradients, *indices = line->indices;
   float *restrict sums = line->sums;
-  int64_t count = line->count;
+  int64_t count = line->count, first = line->first;
+  if (count == 1) {
+    add_single(line, value, index);
+    return;
+  }
   for (int64_t plane = 0; plane < line->planes; plane++) {
 #pragma GCC unroll 4
     for (int64_t i = 0; i < count; i++) {
-      sums[index_at(indices, i, index)] += value_at(gradients, i, value);
+      sums[index_at(indices, i, index) - first] += value_at(gradients, i, value);
     }
     gradients += count * bytes_of(value);
     indices += count * (index == INDEX_INT64 ? 8 : 4);
@@ -266,6 +280,9 @@ static void move(void *to_pointer, void *from_pointer, int64_t bytes) {
   }
   memcpy(to + done, from + done, (size_t)(bytes - done));
   memset(from + done, 0, (size_t)(bytes - done));
+}
+
+static void settle(void) {
 #if defined(__AVX2__)
   _mm_sfence();
 #endif
@@ -312,6 +329,8 @@ INLINE bool narrow_typed(int32_t *restrict to, const void *indices, int64_t coun
 }
 
 #if BACKWARD_LANES > 4
+#include "kernels/adaptive_max_pool2d_backward/lanes.h"
+#include "kernels/adaptive_max_pool2d_backward/vector_expand.h"
 #include "kernels/adaptive_max_pool2d_backward/vector_pull.h"
 
 #define PULL(value)                                                                                          \
@@ -323,8 +342,21 @@ PULL(VALUE_FP16)
 PULL(VALUE_BF16)
 #define PULL_OF(value) pull_##value
 #define PULL_LANES BACKWARD_LANES
+
+#define EXPAND(value, index)                                                                                 \
+  static int64_t expand_##value##_##index(const struct backward_expand *expand) {                            \
+    return expand_typed(expand, bytes_of(value), index);                                                     \
+  }
+EXPAND(VALUE_FP32, INDEX_INT32)
+EXPAND(VALUE_FP32, INDEX_INT64)
+EXPAND(VALUE_FP16, INDEX_INT32)
+EXPAND(VALUE_FP16, INDEX_INT64)
+#define expand_VALUE_BF16_INDEX_INT32 expand_VALUE_FP16_INDEX_INT32
+#define expand_VALUE_BF16_INDEX_INT64 expand_VALUE_FP16_INDEX_INT64
+#define EXPAND_OF(value, index) expand_##value##_##index
 #else
 #define PULL_OF(value) NULL
+#define EXPAND_OF(value, index) NULL
 #define PULL_LANES 0
 #endif
 
@@ -379,9 +411,11 @@ PULL(VALUE_BF16)
       .round = round_##name,                                                                                 \
       .copy = copy_##name,                                                                                   \
       .move = move,                                                                                          \
+      .settle = settle,                                                                                      \
       .widen = widen_##name,                                                                                 \
       .narrow = narrow_##name,                                                                               \
       .pull = PULL_OF(value),                                                                                \
+      .expand = EXPAND_OF(value, index),                                                                     \
       .pull_lanes = PULL_LANES,                                                                              \
   };
 KERNELS(fp32_int32, VALUE_FP32, INDEX_INT32)

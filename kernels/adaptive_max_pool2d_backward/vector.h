@@ -53,10 +53,13 @@ struct pull_table {
   int64_t vectors;                     // in a row
   int64_t slots;                       // in a row
   int64_t reach;                       // columns beyond a row of gradOutput that are loaded, though not used
+  int64_t slots_alike;                 // of every vector; 0 if they differ
+  int32_t width;                       // the largest of all patterns
   uint16_t first_slot[PULL_SLOTS_MAX + 1];
   struct pull_slot slot[PULL_SLOTS_MAX];
   struct pull_row row[PULL_ROWS_MAX];
   int64_t pattern_count;
+  _Alignas(64) int32_t iota[16];
   _Alignas(64) struct pull_pattern pattern[PULL_PATTERNS_MAX];
 };
 
@@ -70,6 +73,35 @@ struct backward_pull {
   int64_t row_begin, row_end;
   int64_t output_begin;
   bool streams; // rows are whole cache lines, to be written past the caches
+};
+
+// How gradInput is filled where windows are of one size and don't share a position: window_rows x
+// window_columns each.
+#define EXPAND_VECTORS_MAX 64
+
+struct expand_table {
+  int64_t columns, output_columns;
+  int64_t window_rows, window_columns;
+  int64_t plane_elements, plane_gradients;
+  // Planes are one row of vectors, of which so many differ; then everything begins again with that many
+  // gradients more. 0: rows of gradInput are whole vectors, and all of them alike.
+  int64_t vectors;
+  int64_t group_gradients;
+  int32_t base[EXPAND_VECTORS_MAX]; // the first gradient of a vector, in the group
+  _Alignas(64) int32_t iota[16];
+  int32_t lanes[EXPAND_VECTORS_MAX][16]; // which gradient from the base on; below the vector's width
+};
+
+// Rows [row_begin, row_end) of each of `planes` planes; all rows with more than one plane, and where rows
+// aren't whole vectors.
+struct backward_expand {
+  const struct expand_table *table;
+  void *grad_input;      // row row_begin of the first plane
+  const void *gradients; // of the windows of row_begin
+  const void *indices;
+  int64_t planes;
+  int64_t row_begin, row_end;
+  bool streams; // vectors are aligned, to be written past the caches
 };
 
 struct backward_kernels {
@@ -96,12 +128,16 @@ struct backward_kernels {
   // Moves bytes to where they aren't read soon, past the caches where it can, and leaves zeros behind. Both
   // lie alike within a cache line.
   void (*move)(void *to, void *from, int64_t bytes);
+  // What the calling thread wrote past the caches is there for all threads that it tells of it.
+  void (*settle)(void);
   // Widens gradients to float; narrows indices to 32 bits, false if one doesn't fit.
   void (*widen)(float *to, const void *gradients, int64_t count);
   bool (*narrow)(int32_t *to, const void *indices, int64_t count);
   // How many gradients were taken: all, if all indices lie in their windows. Legal indices or not, only their
   // own windows are written. NULL where it doesn't pay.
   int64_t (*pull)(const struct backward_pull *pull);
+  // The same; 0 if an index isn't legal at all.
+  int64_t (*expand)(const struct backward_expand *expand);
   int32_t pull_lanes;
 };
 
@@ -116,5 +152,13 @@ const struct backward_kernels *backward_kernels_avx512(enum data_type value_type
 
 // Fills the table for vectors of that many lanes; false if the shape isn't fit for pulling.
 bool pull_table_build(struct pull_table *table, int32_t lanes);
+
+// Of two positive numbers.
+int64_t expand_greatest_divisor(int64_t a, int64_t b);
+
+// The same for windows of one size; the plane is of rows x columns, gradOutput's of output_rows x
+// output_columns. Without whole_planes only rows that are whole vectors are fit.
+bool expand_table_build(struct expand_table *table, int64_t rows, int64_t output_rows, int32_t lanes,
+                        bool whole_planes);
 
 #endif

@@ -1,0 +1,198 @@
+// Scatters gradients into zeros: of whole planes, or of rows of large ones.
+#include "kernels/adaptive_max_pool2d_backward/dense_job.h"
+
+#include <string.h>
+
+// One plane of 16-bit sums, whose lines begin and end with zeros.
+static void sum_plane(struct dense_job *job, size_t slot, struct backward_line line) {
+  line.planes = 1;
+  if (!job->zero_sums[slot]) {
+    memset(line.sums, 0, (size_t)line.owned * sizeof(float));
+  }
+  job->kernels->add(&line);
+  job->zero_sums[slot] = job->sparse;
+  if (job->sparse) {
+    memset(line.grad_input, 0, (size_t)(line.owned * job->value_bytes));
+    job->kernels->round_named(&line);
+    job->kernels->zero_named(&line);
+  } else {
+    job->kernels->round(line.grad_input, line.sums, line.owned);
+  }
+}
+
+static void scatter_16_bit(struct dense_job *job, size_t slot, struct backward_line line, bool zero) {
+  size_t bytes = (size_t)(line.planes * line.owned * job->value_bytes);
+  bool few = line.count <= BACKWARD_FEW;
+  if (!zero && (job->disjoint || few)) {
+    memset(line.grad_input, 0, bytes);
+  }
+  if (job->disjoint && job->kernels->store(&line)) {
+    return;
+  }
+  if (few && !job->disjoint) {
+    job->kernels->store_few(&line);
+    return;
+  }
+  for (int64_t plane = 0; plane < line.planes; plane++) {
+    sum_plane(job, slot, line);
+    line.gradients = (const unsigned char *)line.gradients + line.count * job->value_bytes;
+    line.indices = (const unsigned char *)line.indices + line.count * job->index_bytes;
+    line.grad_input = (unsigned char *)line.grad_input + line.owned * job->value_bytes;
+  }
+}
+
+void dense_scatter_planes(struct dense_job *job, size_t slot, int64_t plane, int64_t planes) {
+  int64_t first = plane * job->plane_gradients;
+  struct backward_line line = {
+      .gradients = job->gradients + first * job->value_bytes,
+      .indices = job->indices + first * job->index_bytes,
+      .count = job->plane_gradients,
+      .owned = job->plane_elements,
+      .planes = planes,
+      .sums = dense_slot_sums(job, slot),
+  };
+  if (!job->kernels->are_within(line.indices, planes * line.count, 0, line.owned)) {
+    dense_refuse(job);
+    return;
+  }
+  unsigned char *to = job->grad_input + plane * job->plane_elements * job->value_bytes;
+  int64_t bytes = planes * job->plane_elements * job->value_bytes;
+  bool is_float = job->value_bytes == sizeof(float);
+  bool *zero = is_float ? &job->zero_sums[slot] : &job->zero_stage[slot];
+  line.grad_input = to;
+  if (job->streams) {
+    unsigned char *scratch =
+        is_float ? (unsigned char *)dense_slot_sums(job, slot) : dense_slot_stage(job, slot);
+    if (!*zero) {
+      memset(scratch, 0, (size_t)(bytes + CACHE_LINE));
+    }
+    line.grad_input = dense_like(scratch, to);
+  } else if (is_float) {
+    memset(to, 0, (size_t)bytes);
+  }
+  if (is_float) {
+    line.sums = line.grad_input;
+    job->kernels->add(&line);
+  } else {
+    scatter_16_bit(job, slot, line, job->streams);
+  }
+  if (job->streams) {
+    job->kernels->move(to, line.grad_input, bytes);
+    // The last unit has fewer planes than others, which need more zeros.
+    *zero = planes == job->plan->unit_planes;
+  }
+}
+
+// Lines of a piece of a band: the rows [begin, end) of gradOutput whose windows reach into it.
+struct piece {
+  struct backward_line line; // of row `begin`
+  int64_t begin, end;
+};
+
+static struct backward_line line_of_row(const struct dense_job *job, const struct piece *piece, int64_t row) {
+  struct backward_line line = piece->line;
+  int64_t gradients = (row - piece->begin) * line.count;
+  line.gradients = (const unsigned char *)line.gradients + gradients * job->value_bytes;
+  line.indices = (const unsigned char *)line.indices + gradients * job->index_bytes;
+  return line;
+}
+
+// Each index must lie in the rows of its window: then no other row's index is one of this piece.
+static bool check_piece(struct dense_job *job, const struct piece *piece) {
+  int64_t rows = job->plan->grad_input.rows, columns = job->plan->grad_input.columns;
+  int64_t output_rows = job->plan->grad_output.rows;
+  for (int64_t row = piece->begin; row < piece->end; row++) {
+    struct backward_line line = line_of_row(job, piece, row);
+    int64_t lower = pooling_window_begin(row, rows, output_rows) * columns;
+    int64_t upper = pooling_window_end(row, rows, output_rows) * columns;
+    if (dense_is_over(job)) {
+      return false;
+    }
+    if (!job->kernels->are_within(line.indices, line.count, lower, upper)) {
+      dense_refuse(job);
+      return false;
+    }
+  }
+  return true;
+}
+
+static void each_row(const struct dense_job *job, const struct piece *piece,
+                     void (*kernel)(const struct backward_line *line)) {
+  for (int64_t row = piece->begin; row < piece->end && !dense_is_over(job); row++) {
+    struct backward_line line = line_of_row(job, piece, row);
+    kernel(&line);
+  }
+}
+
+static void scatter_piece_16_bit(struct dense_job *job, size_t slot, const struct piece *piece) {
+  size_t bytes = (size_t)(piece->line.owned * job->value_bytes);
+  if (job->disjoint || job->sparse) {
+    memset(piece->line.grad_input, 0, bytes);
+  }
+  if (job->disjoint) {
+    bool single = true;
+    for (int64_t row = piece->begin; row < piece->end && single && !dense_is_over(job); row++) {
+      struct backward_line line = line_of_row(job, piece, row);
+      single = job->kernels->store_owned(&line);
+    }
+    if (single) {
+      return;
+    }
+    memset(piece->line.grad_input, 0, bytes);
+  }
+  if (!job->zero_sums[slot]) {
+    memset(piece->line.sums, 0, (size_t)(job->piece_rows * job->plan->grad_input.columns) * sizeof(float));
+  }
+  each_row(job, piece, job->kernels->add_owned);
+  job->zero_sums[slot] = job->sparse;
+  if (job->sparse) {
+    each_row(job, piece, job->kernels->round_named);
+    each_row(job, piece, job->kernels->zero_named);
+  } else {
+    job->kernels->round(piece->line.grad_input, piece->line.sums, piece->line.owned);
+  }
+}
+
+void dense_scatter_piece(struct dense_job *job, size_t slot, int64_t plane, int64_t row_begin,
+                         int64_t row_end) {
+  const struct plane_view *grad_input = &job->plan->grad_input, *grad_output = &job->plan->grad_output;
+  struct piece piece = {
+      .begin = pooling_first_output(row_begin, grad_input->rows, grad_output->rows),
+      .end = pooling_end_output(row_end - 1, grad_input->rows, grad_output->rows),
+  };
+  int64_t first = plane * job->plane_gradients + piece.begin * grad_output->columns;
+  int64_t offset = plane * job->plane_elements + row_begin * grad_input->columns;
+  unsigned char *to = job->grad_input + offset * job->value_bytes;
+  piece.line = (struct backward_line){
+      .gradients = job->gradients + first * job->value_bytes,
+      .indices = job->indices + first * job->index_bytes,
+      .count = grad_output->columns,
+      .sums = dense_slot_sums(job, slot),
+      .grad_input = to,
+      .first = row_begin * grad_input->columns,
+      .owned = (row_end - row_begin) * grad_input->columns,
+      .planes = 1,
+  };
+  if (!check_piece(job, &piece)) {
+    return;
+  }
+  if (job->value_bytes != sizeof(float)) {
+    scatter_piece_16_bit(job, slot, &piece);
+    return;
+  }
+  int64_t bytes = piece.line.owned * job->value_bytes;
+  if (!job->streams) {
+    piece.line.sums = (float *)to;
+    memset(to, 0, (size_t)bytes);
+    each_row(job, &piece, job->kernels->add_owned);
+    return;
+  }
+  if (!job->zero_sums[slot]) {
+    memset(dense_slot_sums(job, slot), 0,
+           (size_t)(job->piece_rows * grad_input->columns) * sizeof(float) + CACHE_LINE);
+    job->zero_sums[slot] = true;
+  }
+  piece.line.sums = (float *)dense_like((unsigned char *)dense_slot_sums(job, slot), to);
+  each_row(job, &piece, job->kernels->add_owned);
+  job->kernels->move(to, piece.line.sums, bytes);
+}
