@@ -1,47 +1,49 @@
 #include "kernels/half.h"
 
+// Everything here is computed for each value and then chosen from, so that loops become vectors.
+
 static inline uint16_t round_to_bf16(float value) {
   uint32_t bits = float_to_bits(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) {
-    return (uint16_t)((bits >> 16) | 0x0040u);
-  }
+  uint32_t nan = (bits >> 16) | 0x0040u;
   // Half of a unit in the last place, less one bit where the result would stay even: ties go to even. A carry
   // out of the largest finite value makes infinity, as it should.
-  uint32_t rounding = 0x7fffu + ((bits >> 16) & 1u);
-  return (uint16_t)((bits + rounding) >> 16);
+  uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
 }
 
-float fp16_to_float(uint16_t bits) {
+static inline float widen_fp16(uint16_t bits) {
   uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
   uint32_t magnitude = bits & 0x7fffu;
-  if (magnitude >= 0x7c00u) {
-    uint32_t quiet = magnitude > 0x7c00u ? 0x00400000u : 0u;
-    return float_from_bits(sign | 0x7f800000u | quiet | ((magnitude & 0x3ffu) << 13));
-  }
-  if (magnitude < 0x0400u) {
-    // A denormal is a whole number of units of 2^-24, which a float holds exactly.
-    return float_from_bits(sign | float_to_bits((float)magnitude * 0x1p-24f));
-  }
-  return float_from_bits(sign | ((magnitude << 13) + ((127u - 15u) << 23)));
+  // A fp16 in the place of a float is 2^112 times too small, denormals too.
+  uint32_t finite = float_to_bits(float_from_bits(magnitude << 13) * 0x1p112f);
+  uint32_t infinite = magnitude >= 0x7c00u ? 0x7f800000u : 0u;
+  uint32_t quiet = magnitude > 0x7c00u ? 0x00400000u : 0u;
+  return float_from_bits(sign | finite | infinite | quiet);
 }
 
 static inline uint16_t round_to_fp16(float value) {
   uint32_t bits = float_to_bits(value);
-  uint16_t sign = (uint16_t)((bits >> 16) & 0x8000u);
+  uint32_t sign = (bits >> 16) & 0x8000u;
   uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) {
-    return (uint16_t)(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
+  uint32_t normal = (magnitude + 0x0fffu + ((magnitude >> 13) & 1u) - ((127u - 15u) << 23)) >> 13;
+  // Adding 0.5 lets the addition itself round to units of 2^-24, to nearest and even.
+  uint32_t denormal = float_to_bits(float_from_bits(magnitude) + 0.5f) - float_to_bits(0.5f);
+  uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+  uint32_t result = magnitude < 0x38800000u ? denormal : normal; // 2^-14
+  // From 2^16 on a value is beyond the range, whatever the rounding.
+  result = magnitude >= 0x47800000u ? 0x7c00u : result;
+  result = magnitude > 0x7f800000u ? nan : result;
+  return (uint16_t)(sign | result);
+}
+
+float fp16_to_float(uint16_t bits) {
+  return widen_fp16(bits);
+}
+
+void fp16_to_floats(float *to, const uint16_t *from, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    to[i] = widen_fp16(from[i]);
   }
-  if (magnitude >= 0x47800000u) { // 2^16: beyond the range, whatever the rounding
-    return (uint16_t)(sign | 0x7c00u);
-  }
-  if (magnitude < 0x38800000u) { // 2^-14: the result is denormal or zero
-    // Adding 0.5 lets the addition itself round to units of 2^-24, to nearest and even.
-    float rounded = float_from_bits(magnitude) + 0.5f;
-    return (uint16_t)(sign | (float_to_bits(rounded) - float_to_bits(0.5f)));
-  }
-  uint32_t rounding = 0x0fffu + ((magnitude >> 13) & 1u);
-  return (uint16_t)(sign | ((magnitude + rounding - ((127u - 15u) << 23)) >> 13));
 }
 
 uint16_t bf16_from_float(float value) {

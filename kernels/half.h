@@ -28,6 +28,7 @@ float fp16_to_float(uint16_t bits);
 uint16_t fp16_from_float(float value);
 
 // `count` values at once.
+void fp16_to_floats(float *to, const uint16_t *from, size_t count);
 void bf16_from_floats(uint16_t *to, const float *from, size_t count);
 void fp16_from_floats(uint16_t *to, const float *from, size_t count);
 

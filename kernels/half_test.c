@@ -186,6 +186,20 @@ static void arrays_convert_like_single_values(void **state) {
   }
 }
 
+static void fp16_arrays_widen_like_single_values(void **state) {
+  (void)state;
+  enum { PATTERNS = 65536 };
+  static uint16_t bits[PATTERNS];
+  static float values[PATTERNS];
+  for (uint32_t i = 0; i < PATTERNS; i++) {
+    bits[i] = (uint16_t)i;
+  }
+  fp16_to_floats(values, bits, PATTERNS);
+  for (uint32_t i = 0; i < PATTERNS; i++) {
+    assert_int_equal(float_to_bits(values[i]), float_to_bits(fp16_to_float(bits[i])));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_fp16_pattern_converts_exactly_and_back),
@@ -195,6 +209,7 @@ int main(void) {
       cmocka_unit_test(known_values_round_as_the_standard_says),
       cmocka_unit_test(floats_of_all_sizes_round_to_the_nearest),
       cmocka_unit_test(arrays_convert_like_single_values),
+      cmocka_unit_test(fp16_arrays_widen_like_single_values),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

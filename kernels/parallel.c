@@ -22,6 +22,7 @@ void __tsan_release(void *address);
 struct parallel {
   pthreadpool_t pool;
   size_t threads;
+  bool stays_awake;
 };
 
 struct loop {
@@ -53,6 +54,7 @@ bool parallel_create(size_t threads, struct parallel **parallel, struct status *
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for a pool of compute threads");
   }
   created->threads = threads;
+  created->stays_awake = false;
   created->pool = pthreadpool_create(threads);
   if (created->pool == NULL) {
     free(created);
@@ -97,9 +99,26 @@ void parallel_for(struct parallel *parallel, size_t range, size_t tile, parallel
     return;
   }
   HAND_OVER_GIVE(&loop);
-  // Idle workers would spin without YIELD_WORKERS. Denormals stay as they are: results are defined bit by
-  // bit.
-  pthreadpool_parallelize_1d_tile_1d(parallel->pool, run_slice, &loop, range, tile,
-                                     PTHREADPOOL_FLAG_YIELD_WORKERS);
+  // Denormals stay as they are: results are defined bit by bit.
+  uint32_t flags = parallel->stays_awake ? 0 : PTHREADPOOL_FLAG_YIELD_WORKERS;
+  pthreadpool_parallelize_1d_tile_1d(parallel->pool, run_slice, &loop, range, tile, flags);
   HAND_OVER_TAKE(&loop);
+}
+
+static void do_nothing(void *context, size_t thread) {
+  (void)context;
+  (void)thread;
+}
+
+void parallel_stay_awake(struct parallel *parallel) {
+  // With more threads than processors those that spin would keep the others from their work.
+  parallel->stays_awake = parallel->threads <= processor_count();
+}
+
+void parallel_rest(struct parallel *parallel) {
+  if (parallel != NULL && parallel->stays_awake) {
+    // How workers wait is said by the loop before: they sleep after one that says so.
+    pthreadpool_parallelize_1d(parallel->pool, do_nothing, NULL, parallel->threads,
+                               PTHREADPOOL_FLAG_YIELD_WORKERS);
+  }
 }

@@ -80,6 +80,26 @@ static void no_number_means_the_processors_of_this_process(void **state) {
   parallel_destroy(parallel);
 }
 
+static void loops_go_on_after_a_rest(void **state) {
+  (void)state;
+  static const size_t threads[] = {1, 2, 7};
+  for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
+    struct parallel *parallel;
+    struct status status;
+    assert_true(parallel_create(threads[i], &parallel, &status));
+    parallel_rest(parallel);
+    parallel_stay_awake(parallel);
+    for (int turn = 0; turn < 50; turn++) {
+      parallel_rest(parallel);
+      assert_visits_all_once(parallel, 64, 1);
+    }
+    parallel_rest(parallel);
+    parallel_rest(parallel);
+    parallel_destroy(parallel);
+  }
+  parallel_rest(NULL);
+}
+
 static void an_absurd_number_of_threads_is_refused(void **state) {
   (void)state;
   struct parallel *parallel = NULL;
@@ -121,6 +141,7 @@ int main(void) {
       cmocka_unit_test(every_place_is_visited_once_for_any_number_of_threads),
       cmocka_unit_test(without_a_pool_the_calling_thread_does_it),
       cmocka_unit_test(no_number_means_the_processors_of_this_process),
+      cmocka_unit_test(loops_go_on_after_a_rest),
       cmocka_unit_test(an_absurd_number_of_threads_is_refused),
       cmocka_unit_test(denormals_are_kept_on_all_threads),
   };

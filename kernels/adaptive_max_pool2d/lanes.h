@@ -1,6 +1,6 @@
-// Vectors of FORWARD_VECTOR_BYTES bytes, and the few operations on them that the language's own vectors can't
-// say well. For the sources of one code path, which are compiled with that path's options; everything is
-// static, so that paths don't share code.
+// Vectors of FORWARD_VECTOR_BYTES bytes with lanes of 32 and 64 bits, and the few operations on them that the
+// language's own vectors can't say well. For the sources of one code path, which are compiled with that
+// path's options; everything is static, so that paths don't share code.
 #ifndef ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_LANES_H
 #define ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_LANES_H
 
@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #endif
 
-#define LANES (FORWARD_VECTOR_BYTES / 4)
+#define WORDS (FORWARD_VECTOR_BYTES / 4)
 #define WIDE_LANES (FORWARD_VECTOR_BYTES / 8)
 
 #define VECTOR_OF(type, bytes) type __attribute__((vector_size(bytes)))
@@ -35,66 +35,88 @@ typedef VECTOR_IN_MEMORY(uint16_t, FORWARD_VECTOR_BYTES / 2) halves_in_memory;
 #define INLINE static inline __attribute__((always_inline))
 
 #if FORWARD_VECTOR_BYTES == 64
+#define EACH_HALF_LANE                                                                                       \
+  {                                                                                                          \
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,    \
+        28, 29, 30, 31                                                                                       \
+  }
 #define EACH_LANE                                                                                            \
   { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }
-#define INTERLEAVED_LOW                                                                                      \
-  { 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23 }
-#define INTERLEAVED_HIGH                                                                                     \
-  { 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 }
 #define EACH_WIDE_LANE                                                                                       \
   { 0, 1, 2, 3, 4, 5, 6, 7 }
-#define EVEN_WIDE                                                                                            \
-  { 0, 2, 4, 6, 8, 10, 12, 14 }
-#define ODD_WIDE                                                                                             \
-  { 1, 3, 5, 7, 9, 11, 13, 15 }
-#elif FORWARD_VECTOR_BYTES == 32
-#define EACH_LANE                                                                                            \
-  { 0, 1, 2, 3, 4, 5, 6, 7 }
-#define INTERLEAVED_LOW                                                                                      \
-  { 0, 8, 1, 9, 2, 10, 3, 11 }
-#define INTERLEAVED_HIGH                                                                                     \
-  { 4, 12, 5, 13, 6, 14, 7, 15 }
-#define EACH_WIDE_LANE                                                                                       \
-  { 0, 1, 2, 3 }
-#define EVEN_WIDE                                                                                            \
-  { 0, 2, 4, 6 }
-#define ODD_WIDE                                                                                             \
-  { 1, 3, 5, 7 }
-#else
-#define EACH_LANE                                                                                            \
-  { 0, 1, 2, 3 }
-#define INTERLEAVED_LOW                                                                                      \
-  { 0, 4, 1, 5 }
-#define INTERLEAVED_HIGH                                                                                     \
-  { 2, 6, 3, 7 }
-#define EACH_WIDE_LANE                                                                                       \
-  { 0, 1 }
-#define EVEN_WIDE                                                                                            \
-  { 0, 2 }
-#define ODD_WIDE                                                                                             \
-  { 1, 3 }
-#endif
-
-#if FORWARD_VECTOR_BYTES == 64
+#define EVEN_HALVES                                                                                          \
+  {                                                                                                          \
+    0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52,   \
+        54, 56, 58, 60, 62                                                                                   \
+  }
+#define ODD_HALVES                                                                                           \
+  {                                                                                                          \
+    1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53,   \
+        55, 57, 59, 61, 63                                                                                   \
+  }
 #define EVEN                                                                                                 \
   { 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30 }
 #define ODD                                                                                                  \
   { 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31 }
+#define EVEN_WIDE                                                                                            \
+  { 0, 2, 4, 6, 8, 10, 12, 14 }
+#define ODD_WIDE                                                                                             \
+  { 1, 3, 5, 7, 9, 11, 13, 15 }
+#define INTERLEAVED_LOW                                                                                      \
+  { 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23 }
+#define INTERLEAVED_HIGH                                                                                     \
+  { 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 }
 #elif FORWARD_VECTOR_BYTES == 32
+#define EACH_HALF_LANE                                                                                       \
+  { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }
+#define EACH_LANE                                                                                            \
+  { 0, 1, 2, 3, 4, 5, 6, 7 }
+#define EACH_WIDE_LANE                                                                                       \
+  { 0, 1, 2, 3 }
+#define EVEN_HALVES                                                                                          \
+  { 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30 }
+#define ODD_HALVES                                                                                           \
+  { 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31 }
 #define EVEN                                                                                                 \
   { 0, 2, 4, 6, 8, 10, 12, 14 }
 #define ODD                                                                                                  \
   { 1, 3, 5, 7, 9, 11, 13, 15 }
+#define EVEN_WIDE                                                                                            \
+  { 0, 2, 4, 6 }
+#define ODD_WIDE                                                                                             \
+  { 1, 3, 5, 7 }
+#define INTERLEAVED_LOW                                                                                      \
+  { 0, 8, 1, 9, 2, 10, 3, 11 }
+#define INTERLEAVED_HIGH                                                                                     \
+  { 4, 12, 5, 13, 6, 14, 7, 15 }
 #else
+#define EACH_HALF_LANE                                                                                       \
+  { 0, 1, 2, 3, 4, 5, 6, 7 }
+#define EACH_LANE                                                                                            \
+  { 0, 1, 2, 3 }
+#define EACH_WIDE_LANE                                                                                       \
+  { 0, 1 }
+#define EVEN_HALVES                                                                                          \
+  { 0, 2, 4, 6, 8, 10, 12, 14 }
+#define ODD_HALVES                                                                                           \
+  { 1, 3, 5, 7, 9, 11, 13, 15 }
 #define EVEN                                                                                                 \
   { 0, 2, 4, 6 }
 #define ODD                                                                                                  \
   { 1, 3, 5, 7 }
+#define EVEN_WIDE                                                                                            \
+  { 0, 2 }
+#define ODD_WIDE                                                                                             \
+  { 1, 3 }
+#define INTERLEAVED_LOW                                                                                      \
+  { 0, 4, 1, 5 }
+#define INTERLEAVED_HIGH                                                                                     \
+  { 2, 6, 3, 7 }
 #endif
 
 // Has the memory send what is wanted soon. The place may lie outside: nothing is read then.
-INLINE void ask_for(const void *storage, int64_t element, bool half) {
-  __builtin_prefetch((const char *)storage + element * (half ? 2 : 4));
+INLINE void ask_for(const char *place) {
+  __builtin_prefetch(place);
 }
 
 INLINE ints every(int32_t value) {
@@ -114,6 +136,24 @@ INLINE condition greater_floats(ints a, ints b) {
 }
 INLINE condition equal_floats(ints a, ints b) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ);
+}
+INLINE condition no_lanes(void) {
+  return 0;
+}
+INLINE condition unordered_floats(ints a, ints b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_UNORD_Q);
+}
+INLINE ints smaller_ints(ints a, ints b) {
+  return (ints)_mm512_min_epi32((__m512i)a, (__m512i)b);
+}
+INLINE ints join(few_ints a, few_ints b) {
+  return (ints)_mm512_inserti64x4(_mm512_castsi256_si512((__m256i)a), (__m256i)b, 1);
+}
+INLINE few_ints lower_half(ints a) {
+  return (few_ints)_mm512_castsi512_si256((__m512i)a);
+}
+INLINE few_ints upper_half(ints a) {
+  return (few_ints)_mm512_extracti64x4_epi64((__m512i)a, 1);
 }
 INLINE condition less_ints(ints a, ints b) {
   return _mm512_cmplt_epi32_mask((__m512i)a, (__m512i)b);
@@ -154,6 +194,9 @@ INLINE ints widen(halves a) {
 
 typedef ints condition;
 
+INLINE condition no_lanes(void) {
+  return (ints){0};
+}
 INLINE condition greater_floats(ints a, ints b) {
   return (ints)((floats)a > (floats)b);
 }
@@ -165,6 +208,21 @@ INLINE condition less_ints(ints a, ints b) {
 }
 
 #if FORWARD_VECTOR_BYTES == 32 && defined(__AVX2__)
+INLINE condition unordered_floats(ints a, ints b) {
+  return (ints)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q);
+}
+INLINE ints smaller_ints(ints a, ints b) {
+  return (ints)_mm256_min_epi32((__m256i)a, (__m256i)b);
+}
+INLINE ints join(few_ints a, few_ints b) {
+  return (ints)_mm256_set_m128i((__m128i)b, (__m128i)a);
+}
+INLINE few_ints lower_half(ints a) {
+  return (few_ints)_mm256_castsi256_si128((__m256i)a);
+}
+INLINE few_ints upper_half(ints a) {
+  return (few_ints)_mm256_extracti128_si256((__m256i)a, 1);
+}
 INLINE ints choose(condition first, ints a, ints b) {
   return (ints)_mm256_blendv_epi8((__m256i)b, (__m256i)a, (__m256i)first);
 }
@@ -198,6 +256,28 @@ INLINE ints widen(halves a) {
 INLINE ints choose(condition first, ints a, ints b) {
   return (first & a) | (~first & b);
 }
+INLINE condition unordered_floats(ints a, ints b) {
+  return (ints)((floats)a != (floats)a) | (ints)((floats)b != (floats)b);
+}
+INLINE ints smaller_ints(ints a, ints b) {
+  return choose(a < b, a, b);
+}
+INLINE ints join(few_ints a, few_ints b) {
+  few_ints parts[2] = {a, b};
+  ints joined;
+  memcpy(&joined, parts, sizeof joined);
+  return joined;
+}
+INLINE few_ints lower_half(ints a) {
+  few_ints parts[2];
+  memcpy(parts, &a, sizeof parts);
+  return parts[0];
+}
+INLINE few_ints upper_half(ints a) {
+  few_ints parts[2];
+  memcpy(parts, &a, sizeof parts);
+  return parts[1];
+}
 INLINE ints larger_words(ints a, ints b) {
   return choose((ints)((words)a > (words)b), a, b);
 }
@@ -218,7 +298,7 @@ INLINE ints larger_floats(ints a, ints b) {
 }
 INLINE uint32_t mask_of(condition lanes) {
   uint32_t mask = 0;
-  for (int lane = 0; lane < LANES; lane++) {
+  for (int lane = 0; lane < WORDS; lane++) {
     mask |= (uint32_t)(lanes[lane] & 1) << lane;
   }
   return mask;
@@ -253,26 +333,10 @@ INLINE wides largest_of_each(const wides *of) {
   wides level[WIDE_LANES];
   memcpy(level, of, sizeof level);
 #pragma GCC unroll 4
-  for (int count = WIDE_LANES; count > 1; count /= 2) {
+  for (int step = 1; step <= __builtin_ctz(WIDE_LANES); step++) {
 #pragma GCC unroll 8
-    for (int i = 0; i < count / 2; i++) {
+    for (int i = 0; i < WIDE_LANES >> step; i++) {
       level[i] = larger_of_pairs(level[2 * i], level[2 * i + 1]);
-    }
-  }
-  return level[0];
-}
-
-// The same for as many vectors of floats as there are lanes.
-INLINE ints largest_floats_of_each(const ints *of) {
-  ints level[LANES];
-  memcpy(level, of, sizeof level);
-#pragma GCC unroll 4
-  for (int count = LANES; count > 1; count /= 2) {
-#pragma GCC unroll 8
-    for (int i = 0; i < count / 2; i++) {
-      ints a = level[2 * i];
-      ints b = level[2 * i + 1];
-      level[i] = larger_floats(__builtin_shuffle(a, b, (ints)EVEN), __builtin_shuffle(a, b, (ints)ODD));
     }
   }
   return level[0];

@@ -1,11 +1,10 @@
-// The forward's inner loops, compiled once for each vector path of the processor. All are pure functions of
-// their arguments, usable from any thread, and give the same results on each path.
+// The forward's inner loops, compiled for each vector path of the processor and each size of elements. All
+// are pure functions of their arguments, usable from any thread, and give the same results on each path.
 //
-// Elements of 16 bits are widened to the upper half of 32, where they order as fp32 does. While a maximum is
-// searched, an element is a "candidate" of 64 bits: its value as a number that orders like it (both zeros are
-// one), below that its position in the plane, inverted, and then which of the zeros it is. The larger of two
-// candidates is then the better one, the first of equals. NaN are only noticed: rows that have one are left
-// to the plain code.
+// Where the maxima of vectors of columns meet, an element is a "candidate" of 64 bits: its value as a number
+// that orders like it (both zeros are one), below that its position in the plane, inverted, and then which of
+// the zeros it is. The larger of two candidates is then the better one, the first of equals. NaN are only
+// noticed: rows that have one are left to the plain code.
 #ifndef ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_VECTOR_PATH_H
 #define ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_VECTOR_PATH_H
 
@@ -13,19 +12,20 @@
 #include <stdint.h>
 
 // Of the widest path.
-#define FORWARD_LANES_MAX 16
-#define FORWARD_WIDE_LANES_MAX 8
+#define FORWARD_LANES_MAX 32
+#define FORWARD_WORDS_MAX 16
 // Elements of the longest run that pool_short_runs takes: as a mask has bits, with 32 bytes at least a
 // vector.
 #define FORWARD_SHORT_RUN 64
-// Positions within what one call looks at are counted in as many.
+// Positions within what one call looks at are counted in as many: in lanes of 16 bits.
 #define FORWARD_PIECE_ELEMENTS 65536
+// Of a row of squares, for the same reason.
+#define FORWARD_SQUARES_COLUMNS_MAX 32768
 
 struct forward_elements {
   const void *storage;
-  int64_t count; // in the whole storage: nothing is read beyond
-  bool half;     // of 16 bits, otherwise of 32
-  int32_t infinity;
+  int64_t count;    // in the whole storage: nothing is read beyond
+  int32_t infinity; // elements of 16 bits have theirs in the upper half
 };
 
 // Rows of a plane.
@@ -56,6 +56,16 @@ struct forward_windows {
   int64_t pitch; // candidates from row to row
 };
 
+// Pairs of rows, one after the other over all planes, that make a row of outputs each: of windows of two rows
+// and columns without overlap.
+struct forward_squares {
+  int64_t offset; // of the first row
+  int64_t columns;
+  int64_t row_pairs;
+  int32_t position; // of the first row in its plane
+  int32_t plane;    // where positions begin again with 0
+};
+
 // How outputs of windows of at most two rows and columns are picked from two vectors of columns, for each
 // vector of outputs.
 struct forward_pairs {
@@ -82,8 +92,9 @@ struct forward_results {
 };
 
 struct forward_vector_path {
-  int64_t lanes;
-  int64_t wide_lanes;
+  int64_t lanes;      // elements of a vector
+  int64_t words;      // lanes of 32 bits
+  int64_t wide_lanes; // of 64 bits
   // The best candidate of each column. `merge` lets the candidates that are there compete. True if a NaN was
   // among what was read. There is room for `lanes` candidates at least.
   bool (*reduce_rows)(const struct forward_elements *elements, const struct forward_piece *piece, bool merge,
@@ -95,20 +106,27 @@ struct forward_vector_path {
   void (*pool_short_runs)(const struct forward_elements *elements, const struct forward_runs *runs,
                           bool *with_nan, const struct forward_results *results);
   // The best in each window. Reads up to a vector beyond the last.
-  void (*reduce_windows)(const struct forward_windows *windows, const int64_t *candidates, bool half,
+  void (*reduce_windows)(const struct forward_windows *windows, const int64_t *candidates,
                          const struct forward_results *results);
   // Rows of outputs, at most 64. A bit for each with a NaN among its input (or among its neighbour's).
   uint64_t (*pool_pairs)(const struct forward_elements *elements, const struct forward_pairs *pairs,
                          const struct forward_row_pair *rows, int64_t count,
                          const struct forward_results *results);
+  // Tells how many pairs of rows it has done: all but a few that lie near the end of the storage or of the
+  // room. with_nan: whether there is a NaN among them.
+  int64_t (*pool_squares)(const struct forward_elements *elements, const struct forward_squares *squares,
+                          const struct forward_results *results, bool *with_nan);
   // Positions from `position` on, which begin again with 0 at `plane`.
   void (*count_positions)(const struct forward_results *results, int64_t count, int32_t position,
                           int32_t plane);
 };
 
 #if defined(__x86_64__)
-extern const struct forward_vector_path forward_vector_avx2;
-extern const struct forward_vector_path forward_vector_avx512;
+// The number is the bits of an element.
+extern const struct forward_vector_path forward_vector_avx2_32;
+extern const struct forward_vector_path forward_vector_avx2_16;
+extern const struct forward_vector_path forward_vector_avx512_32;
+extern const struct forward_vector_path forward_vector_avx512_16;
 #endif
 
 #endif

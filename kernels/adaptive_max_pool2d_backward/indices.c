@@ -1,5 +1,6 @@
 // The check that every index lies in its plane: the first in row-major order that doesn't is named.
 #include "kernels/adaptive_max_pool2d_backward/plan.h"
+#include "kernels/adaptive_max_pool2d_backward/vector.h"
 #include "kernels/operator_run.h"
 
 // The view of indices as lines of elements at one stride. Where the view is contiguous the lines are pieces
@@ -9,6 +10,8 @@ struct index_search {
   const struct plane_view *view;
   const unsigned char *storage;
   enum data_type type;
+  int64_t index_bytes;
+  const struct backward_kernels *kernels;
   uint64_t limit; // of an index
   bool contiguous;
   int64_t elements;
@@ -23,6 +26,11 @@ static inline int64_t index_at(const struct index_search *search, int64_t offset
 
 // How many elements from `offset` on are legal before the first that isn't, `count` at most.
 static int64_t count_legal(const struct index_search *search, int64_t offset, int64_t stride, int64_t count) {
+  // Almost always all are; which one isn't is worth a second look.
+  if (stride == 1 && search->kernels->are_within(search->storage + offset * search->index_bytes, count, 0,
+                                                 (int64_t)search->limit)) {
+    return count;
+  }
   int64_t legal = 0;
   while (legal < count && (uint64_t)index_at(search, offset + legal * stride) < search->limit) {
     legal++;
@@ -74,11 +82,15 @@ bool backward_check_inputs(const struct operator_run *run, struct status *status
   }
   const struct backward_plan *plan = backward_plan_of(run->plan);
   const struct tensor_desc *desc = &run->plan->arguments.values[BACKWARD_INDICES].tensor;
+  enum data_type value_type = run->plan->arguments.values[BACKWARD_GRAD_INPUT].tensor.data_type;
   struct index_search search = {
       .run = run,
       .view = &plan->indices,
       .storage = run->storages[BACKWARD_INDICES],
       .type = desc->data_type,
+      .index_bytes = (int64_t)data_type_bytes(desc->data_type),
+      .kernels = backward_kernels_find(run->cpu == NULL ? CPU_PATH_SCALAR : run->cpu->path, value_type,
+                                       desc->data_type),
       .limit = (uint64_t)(plan->grad_input.rows * plan->grad_input.columns),
       .contiguous = tensor_desc_is_contiguous(desc),
       .elements = tensor_desc_elements(desc),

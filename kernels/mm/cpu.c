@@ -45,6 +45,10 @@ static void copy_line(const struct copy_job *job, int64_t line) {
     }
     return;
   }
+  if (stride == 1) {
+    fp16_to_floats(to, from, (size_t)matrix->length);
+    return;
+  }
   for (int64_t i = 0; i < matrix->length; i++) {
     to[i] = fp16_to_float(from[i * stride]);
   }

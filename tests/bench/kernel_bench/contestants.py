@@ -78,6 +78,7 @@ class Contestants:
         self._case = case
         self._data = data
         self._open = []
+        self._pools = []
         self.calls = {}
         torch.set_num_threads(case.threads)
         if case.operator == "backward":
@@ -94,6 +95,11 @@ class Contestants:
     def close(self):
         for resource in self._open:
             resource.close()
+
+    def rest(self):
+        """Sends threads to sleep that spin while they wait for their contestant's next call."""
+        for pool in self._pools:
+            pool.rest()
 
     def _add_backward(self):
         data = self._data
@@ -117,6 +123,7 @@ class Contestants:
         data = self._data
         plan = kernels.plan(self._case, index_type, path)
         self._open.append(plan)
+        self._pools.append(plan)
         if self._case.operator == "backward":
             tensors = (data.grad_output, data.indices[index_type], data.grad_input)
             expected = ((data.grad_input, data.expected_grad_input), )
@@ -138,6 +145,7 @@ class Contestants:
         data = self._data
         limit = kernels.limit(self._case.threads)
         self._open.append(limit)
+        self._pools.append(limit)
         for index_type in cases.INDEX_TYPES:
             if self._case.operator == "backward":
                 reads = (span(data.grad_output), span(data.indices[index_type]))
@@ -196,6 +204,11 @@ class Products:
     def close(self):
         for plan, _ in self._plans:
             plan.close()
+
+    def rest(self):
+        """As for the others' threads; OpenBLAS's own are its business."""
+        for plan, _ in self._plans:
+            plan.rest()
 
 
 def flat_positions(data):

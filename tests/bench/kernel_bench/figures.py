@@ -72,6 +72,14 @@ def times_limit(row, path, index_type):
     return ratio(row.rounds[ours(path, index_type)], row.rounds[name])
 
 
+def possible(row, peer, index_type):
+    """How many times as long the peer takes as the memory needs: what ours could reach at the most."""
+    name = limit(row, index_type)
+    if name is None or peer not in row.rounds:
+        return None
+    return ratio(row.rounds[peer], row.rounds[name])
+
+
 def geometric_mean(values):
     return math.exp(statistics.fmean(math.log(value) for value in values))
 

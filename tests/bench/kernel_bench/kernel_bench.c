@@ -97,7 +97,14 @@ static bool prepare(struct kernel_bench *bench, const struct operator_request *r
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for a workspace of %zu bytes", bytes);
   }
   memset(bench->workspace, 0, bytes); // its pages are there before anything is measured
-  return threads <= 1 || parallel_create(threads, &bench->parallel, status);
+  if (threads <= 1) {
+    return true;
+  }
+  if (!parallel_create(threads, &bench->parallel, status)) {
+    return false;
+  }
+  parallel_stay_awake(bench->parallel);
+  return true;
 }
 
 struct kernel_bench *kernel_bench_create(const char *operator_name, const char *value_type,
@@ -154,6 +161,10 @@ int64_t kernel_bench_run(struct kernel_bench *bench, void *const buffers[KERNEL_
     }
   }
   return now_ns() - begin;
+}
+
+void kernel_bench_rest(struct kernel_bench *bench) {
+  parallel_rest(bench->parallel);
 }
 
 const char *kernel_bench_paths(void) {

@@ -36,7 +36,8 @@ const char *kernel_bench_paths(void);
 // Plans "aclnnAdaptiveMaxPool2dBackward" or "aclnnAdaptiveMaxPool2d" for contiguous tensors; shape is N, C,
 // H, W, Ho, Wo. Or "aclnnMm": shape is m, k, n and three numbers that don't matter, nor does the index type.
 // value_type and index_type are short names ("fp32", "fp16", "bf16"; "int32", "int64"). path is
-// one of kernel_bench_paths or "best". One thread means no pool at all. Returns NULL and fills error if it
+// one of kernel_bench_paths or "best". One thread means no pool at all; the threads of a pool stay awake
+// between runs, as torch's and oneDNN's do, where the server's sleep. Returns NULL and fills error if it
 // can't.
 struct kernel_bench *kernel_bench_create(const char *operator_name, const char *value_type,
                                          const char *index_type, const int64_t shape[6], const char *path,
@@ -49,6 +50,9 @@ uint64_t kernel_bench_workspace_bytes(const struct kernel_bench *bench);
 // 64-byte aligned: gradOutput, indices, gradInput of the backward; self, output, indices of the forward.
 int64_t kernel_bench_run(struct kernel_bench *bench, void *const buffers[KERNEL_BENCH_BUFFERS], int64_t calls,
                          char *error);
+
+// Sends the threads of the pool to sleep after a row of runs.
+void kernel_bench_rest(struct kernel_bench *bench);
 
 // What aclnnMm stands on, called directly: c = a * b for contiguous fp32 matrices of m x k and k x n, with as
 // many threads of OpenBLAS's own.
@@ -74,5 +78,6 @@ struct kernel_bench_memory {
 // nanoseconds.
 int64_t kernel_bench_limit_run(struct kernel_bench_limit *limit, const struct kernel_bench_memory *memory,
                                int streaming, int64_t calls);
+void kernel_bench_limit_rest(struct kernel_bench_limit *limit);
 
 #endif

@@ -71,6 +71,9 @@ class _Plan:
         if self.call(addresses)() < 0:
             raise RuntimeError(self._error.value.decode())
 
+    def rest(self):
+        self._lib.kernel_bench_rest(self._bench)
+
     def close(self):
         self._lib.kernel_bench_destroy(self._bench)
 
@@ -94,6 +97,9 @@ class _Limit:
         # The reference that byref holds keeps `memory` alive.
         return functools.partial(self._lib.kernel_bench_limit_run, self._limit, ctypes.byref(memory),
                                  ctypes.c_int(streaming), ctypes.c_int64(1))
+
+    def rest(self):
+        self._lib.kernel_bench_limit_rest(self._limit)
 
     def close(self):
         self._lib.kernel_bench_limit_destroy(self._limit)

@@ -44,6 +44,9 @@ struct kernel_bench_limit *kernel_bench_limit_create(size_t threads, char *error
     free(limit);
     return NULL;
   }
+  if (limit->parallel != NULL) {
+    parallel_stay_awake(limit->parallel);
+  }
   return limit;
 }
 
@@ -132,4 +135,8 @@ int64_t kernel_bench_limit_run(struct kernel_bench_limit *limit, const struct ke
   }
   clock_gettime(CLOCK_MONOTONIC, &end);
   return ((int64_t)end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec;
+}
+
+void kernel_bench_limit_rest(struct kernel_bench_limit *limit) {
+  parallel_rest(limit->parallel);
 }

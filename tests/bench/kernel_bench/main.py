@@ -61,7 +61,7 @@ def machine(kernels, onednn, effort):
 def measure(case, group, effort):
     """One row; ours were checked before anything is timed."""
     try:
-        return figures.Row(case, rounds.run(group.calls, effort.rounds, effort.block_seconds))
+        return figures.Row(case, rounds.run(group.calls, effort.rounds, effort.block_seconds, group.rest))
     finally:
         group.close()
 

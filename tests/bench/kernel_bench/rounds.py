@@ -26,13 +26,15 @@ def size_of_a_round(seconds, block_seconds):
     return PARTS, max(1, round(block_seconds / PARTS / max(seconds, 1e-7)))
 
 
-def run(calls, rounds, block_seconds):
-    """Microseconds of each contestant, by name, one figure for every round."""
+def run(calls, rounds, block_seconds, rest=lambda: None):
+    """Microseconds of each contestant, by name, one figure for every round; `rest` is called after every turn."""
     sizes = {}
     for name, call in calls.items():
         call()
+        rest()
         time.sleep(PAUSE_SECONDS)
         sizes[name] = size_of_a_round(part(call, 1), block_seconds)
+        rest()
     figures = {name: [] for name in calls}
     names = list(calls)
     for number in range(rounds):
@@ -42,4 +44,5 @@ def run(calls, rounds, block_seconds):
             time.sleep(PAUSE_SECONDS)
             parts, length = sizes[name]
             figures[name].append(min(part(calls[name], length) for _ in range(parts)) * 1e6)
+            rest()
     return figures

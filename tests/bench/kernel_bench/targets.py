@@ -20,6 +20,7 @@ class Target:
     where: str = ""  # the case that decides, or why there is no value
     at_most: bool = False  # the value is a multiple of the limit: lower is better
     doubt: str = ""  # why the value isn't judged
+    at_limit: typing.Optional[float] = None  # what the value would be if ours took no longer than the memory needs
 
     def _reaches(self, mark):
         return None if self.value is None or mark is None or self.doubt else (
@@ -38,6 +39,7 @@ class Target:
         return {
             "name": self.name, "value": self.value, "at_least": self.at_least, "goal": self.goal, "met": self.met,
             "goal_met": self.goal_met, "lower_is_better": self.at_most, "where": self.where, "doubt": self.doubt,
+            "at_limit": self.at_limit,
         }
 
 
@@ -46,24 +48,35 @@ class _Found:
 
     def __init__(self):
         self.values = []
+        self.at_limit = []
         self.cases = []
 
-    def add(self, ratio, case, note=""):
+    def add(self, ratio, case, note="", possible=None):
         if ratio is not None:
             self.values.append(ratio.median)
+            self.at_limit.append(None if possible is None else possible.median)
             self.cases.append(f"{case.value_type}, {case.threads} thr, {case.shape_name}{note}")
 
     def mean(self, target):
         if self.values:
             target.value = figures.geometric_mean(self.values)
             target.where = f"{len(self.values)} shapes"
+            if None not in self.at_limit:
+                target.at_limit = figures.geometric_mean(self.at_limit)
         return target
 
     def worst(self, target):
         if self.values:
             target.value = max(self.values) if target.at_most else min(self.values)
-            target.where = self.cases[self.values.index(target.value)]
+            place = self.values.index(target.value)
+            target.where = self.cases[place]
+            target.at_limit = self.at_limit[place]
         return target
+
+    def add_against(self, row, peer, path, index_type, note=""):
+        """Ours against a peer, with what the memory would allow."""
+        self.add(figures.times_faster(row, peer, path, index_type), row.case, note,
+                 figures.possible(row, peer, index_type))
 
 
 def _select(rows, **wanted):
@@ -77,7 +90,7 @@ def _backward_means(rows, path):
             for threads in (1, 2):
                 found = _Found()
                 for row in _select(rows, operator="backward", value_type=value_type, threads=threads):
-                    found.add(figures.times_faster(row, "torch", path, index_type), row.case)
+                    found.add_against(row, "torch", path, index_type)
                 name = f"backward {value_type} {index_type}, {threads} thr, geometric mean against torch"
                 yield found.mean(Target(name, at_least, goal))
 
@@ -86,7 +99,7 @@ def _backward_worst(rows, path):
     found = _Found()
     for row in _select(rows, operator="backward"):
         for index_type in cases.INDEX_TYPES:
-            found.add(figures.times_faster(row, "torch", path, index_type), row.case, f", {index_type}")
+            found.add_against(row, "torch", path, index_type, f", {index_type}")
     return found.worst(Target("backward fp32 and bf16, slowest shape against torch", 1.0, 1.2))
 
 
@@ -110,7 +123,7 @@ def _limit(rows, path):
 def _single_plane(rows, path):
     found = _Found()
     for row in _select(rows, operator="backward", value_type="fp32", threads=2, shape=cases.SINGLE_PLANE):
-        found.add(figures.times_faster(row, "torch", path, "int32"), row.case)
+        found.add_against(row, "torch", path, "int32")
     name = f"backward fp32 int32, 2 thr, {cases.shape_name(cases.SINGLE_PLANE)} against torch"
     return found.worst(Target(name, 2.9, 3.5))
 
@@ -122,9 +135,8 @@ def _forward(rows, path):
         found = _Found()
         for row in _select(rows, operator="forward", value_type="fp32", threads=threads):
             peer = figures.best_peer(row)
-            faster = figures.times_faster(row, peer, path, "int64")
-            found.add(faster, row.case)
-            every.add(faster, row.case, f" ({peer})")
+            found.add_against(row, peer, path, "int64")
+            every.add_against(row, peer, path, "int64", f" ({peer})")
         means.append(found.mean(Target(f"forward fp32, {threads} thr, geometric mean against the best peer", 1.5, 2.0)))
     return [every.worst(Target("forward fp32, slowest shape against the best peer", 1.0, 1.2))] + means
 
