@@ -12,8 +12,10 @@
 
 #ifdef ACLNN_SANITIZED
 #define RANDOM_CASES 300
+#define NAN_STEP 7
 #else
 #define RANDOM_CASES 4000
+#define NAN_STEP 1
 #endif
 
 enum { SELF, OUTPUT_SIZE, OUTPUT_OUT, INDICES_OUT };
@@ -247,6 +249,71 @@ static void the_last_nan_of_a_window_wins(void **state) {
   }
 }
 
+// Planes that each way through the vectors gets: whole vectors, tails, several rows to a vector.
+static const struct {
+  const char *dims;
+  int64_t rows;
+  int64_t columns;
+} ways[] = {
+    {"[3,7,7]", 1, 1},   {"[70,2,3]", 1, 1},   {"[2,9,9]", 1, 1},   {"[40,8,8]", 2, 1},  // runs
+    {"[5,14,14]", 7, 7}, {"[9,8,8]", 4, 4},    {"[3,6,32]", 3, 16}, {"[2,4,64]", 2, 32}, // squares
+    {"[2,4,84]", 2, 42}, {"[2,2,140]", 1, 70}, {"[3,20,2]", 10, 1}, {"[2,4,44]", 2, 22},
+    {"[2,9,17]", 8, 16}, {"[2,8,8]", 15, 15},  {"[2,6,35]", 5, 34},                      // pairs
+    {"[2,12,38]", 2, 2}, {"[2,5,13]", 2, 3},   {"[2,5,33]", 2, 2},  {"[1,6,150]", 2, 7}, // rows
+    {"[3,5,7]", 5, 7},                                                                   // copies
+};
+
+static void begin_way(struct operator_call *call, size_t way, size_t type, enum data_type index_type) {
+  static const char *const types[] = {"fp32", "fp16", "bf16"};
+  char self[64];
+  snprintf(self, sizeof self, "%s%s", types[type], ways[way].dims);
+  begin(call, self, ways[way].rows, ways[way].columns, index_type, NULL);
+}
+
+static void fill_with(struct operator_call *call, float value) {
+  const struct tensor_desc *self = call_desc(call, SELF);
+  for (int64_t k = 0; k < self->storage_elements; k++) {
+    value_write(self->data_type, call->storages[SELF], k, value);
+  }
+}
+
+static void a_nan_at_any_place_wins_on_every_way(void **state) {
+  struct random random = {16};
+  for (size_t i = 0; i < 3 * sizeof ways / sizeof ways[0]; i++) {
+    struct operator_call call;
+    begin_way(&call, i / 3, i % 3, i % 2 == 0 ? DATA_TYPE_INT64 : DATA_TYPE_INT32);
+    const struct tensor_desc *self = call_desc(&call, SELF);
+    for (int64_t k = 0; k < self->storage_elements; k += NAN_STEP) {
+      fill_with(&call, 1);
+      value_write(self->data_type, call.storages[SELF], k, k % 2 == 0 ? NAN : -NAN);
+      // Sometimes another one, before or after.
+      int64_t other = random_between(&random, 0, (int)self->storage_elements);
+      value_write(self->data_type, call.storages[SELF], other, k % 3 == 0 ? -NAN : INFINITY);
+      assert_runs_as_expected(&call, *state);
+    }
+    call_end(&call);
+  }
+}
+
+static void the_first_of_equals_wins_on_every_way(void **state) {
+  static const float values[][2] = {
+      {-INFINITY, -INFINITY}, {0.0f, -0.0f}, {-0.0f, 0.0f}, {-1, -0.0f}, {-1, -1}, {2, 2}, {-2, -1},
+      {INFINITY, -INFINITY}};
+  struct random random = {17};
+  for (size_t i = 0; i < 3 * sizeof ways / sizeof ways[0]; i++) {
+    struct operator_call call;
+    begin_way(&call, i / 3, i % 3, i % 2 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64);
+    const struct tensor_desc *self = call_desc(&call, SELF);
+    for (size_t row = 0; row < sizeof values / sizeof values[0]; row++) {
+      for (int64_t k = 0; k < self->storage_elements; k++) {
+        value_write(self->data_type, call.storages[SELF], k, values[row][random_between(&random, 0, 3) == 0]);
+      }
+      assert_runs_as_expected(&call, *state);
+    }
+    call_end(&call);
+  }
+}
+
 // Large sizes at which windows in 32 bits or in floats would be wrong.
 static void windows_are_exact_at_large_sizes(void **state) {
   struct random random = {13};
@@ -326,6 +393,8 @@ int main(void) {
       cmocka_unit_test(large_planes_match_the_plain_computation),
       cmocka_unit_test(known_windows_have_known_maxima),
       cmocka_unit_test(the_last_nan_of_a_window_wins),
+      cmocka_unit_test(a_nan_at_any_place_wins_on_every_way),
+      cmocka_unit_test(the_first_of_equals_wins_on_every_way),
       cmocka_unit_test(windows_are_exact_at_large_sizes),
       cmocka_unit_test(no_batches_give_no_results),
       cmocka_unit_test(a_cancelled_run_ends_with_cancelled),
