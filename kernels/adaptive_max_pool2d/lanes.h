@@ -333,9 +333,9 @@ INLINE wides largest_of_each(const wides *of) {
   wides level[WIDE_LANES];
   memcpy(level, of, sizeof level);
 #pragma GCC unroll 4
-  for (int step = 1; step <= __builtin_ctz(WIDE_LANES); step++) {
+  for (int count = WIDE_LANES; count > 1; count /= 2) {
 #pragma GCC unroll 8
-    for (int i = 0; i < WIDE_LANES >> step; i++) {
+    for (int i = 0; i < count / 2; i++) {
       level[i] = larger_of_pairs(level[2 * i], level[2 * i + 1]);
     }
   }

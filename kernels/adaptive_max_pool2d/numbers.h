@@ -255,8 +255,8 @@ INLINE numbers smaller_places(numbers a, numbers b) {
 INLINE numbers reduce_each(const numbers *of, numbers of_two(numbers, numbers)) {
   numbers level[LANES];
   memcpy(level, of, sizeof level);
-  UNROLLED for (int step = 1; step <= __builtin_ctz(LANES); step++) {
-    UNROLLED for (int i = 0; i < LANES >> step; i++) {
+  UNROLLED for (int count = LANES; count > 1; count /= 2) {
+    UNROLLED for (int i = 0; i < count / 2; i++) {
       numbers a = level[2 * i];
       numbers b = level[2 * i + 1];
       level[i] = of_two(even_numbers(a, b), odd_numbers(a, b));

@@ -33,8 +33,9 @@ INLINE void compete(struct best *best, numbers values, numbers places) {
   best->values = larger(values, best->values);
 }
 
-// Where the elements lie that a vector of bests comes from: lane number i with place p is
-// first[p * place_elements + i], at its plane's position + p * place_positions + i.
+// Where the elements lie that a vector of bests comes from. Lane number i with place p, if elements have 16
+// bits, is first[p * place_elements + i], at its plane's position + p * place_positions + i. Otherwise there
+// is room for distances: it is at position + p + i.
 struct origin {
   const element *first;
   int64_t place_elements;
@@ -81,8 +82,7 @@ INLINE void candidates_of(const struct best *best, const struct origin *origin, 
   (void)lanes;
   ints signs = best->values >> 31;
   ints keys = (best->values ^ (signs & 0x7fffffff)) - signs;
-  make_candidates(keys, signs, best->places * origin->place_positions + lane_numbers() + origin->position,
-                  candidates);
+  make_candidates(keys, signs, best->places + lane_numbers() + origin->position, candidates);
 #endif
 }
 
@@ -106,9 +106,7 @@ INLINE void store_positions(const struct forward_results *results, int64_t at, i
     }
     return;
   }
-  few_ints parts[2];
-  memcpy(parts, &positions, sizeof parts);
-  wides wide[2] = {widen_few(parts[0]), widen_few(parts[1])};
+  wides wide[2] = {widen_few(lower_half(positions)), widen_few(upper_half(positions))};
   int64_t *to = (int64_t *)results->indices + at;
   if (whole) {
     ((wides_in_memory *)to)[0] = wide[0];

@@ -21,38 +21,9 @@ INLINE ints load_words(const struct forward_elements *elements, int64_t offset, 
 #endif
 }
 
-// Notices NaN among words. Of fp16 not all of them are NaN of fp32, but they are larger than the infinity.
-struct word_watch {
-#if FORWARD_ELEMENT_BITS == 16
-  ints largest;
-#else
-  condition unordered;
-#endif
-};
-
-INLINE void word_watch_two(struct word_watch *watch, ints a, ints b) {
-#if FORWARD_ELEMENT_BITS == 16
-  watch->largest = larger_words(watch->largest, larger_words(a & 0x7fffffff, b & 0x7fffffff));
-#else
-  watch->unordered |= unordered_floats(a, b);
-#endif
-}
-
-INLINE struct word_watch word_watch_nothing(void) {
-#if FORWARD_ELEMENT_BITS == 16
-  return (struct word_watch){{0}};
-#else
-  return (struct word_watch){no_lanes()};
-#endif
-}
-
-INLINE bool word_watch_saw_nan(const struct word_watch *watch, int32_t infinity) {
-#if FORWARD_ELEMENT_BITS == 16
-  return any_greater(watch->largest, every(infinity));
-#else
-  (void)infinity;
-  return mask_of(watch->unordered) != 0;
-#endif
+// Notices NaN: of fp16 not all of them are NaN of fp32, but they are larger than the infinity.
+INLINE void note(ints *largest, ints values) {
+  *largest = larger_words(*largest, values & 0x7fffffff);
 }
 
 // In each lane the best so far and its position.
@@ -64,13 +35,14 @@ struct best_words {
 // One vector of columns of a pair of rows.
 INLINE struct best_words better_row(const struct forward_elements *elements,
                                     const struct forward_row_pair *rows, int64_t column, bool whole,
-                                    struct word_watch *watch) {
+                                    ints *largest) {
   ints lanes = lane_numbers() + (int32_t)column;
   ints upper = load_words(elements, rows->offsets[0] + column, whole);
   ints lower = load_words(elements, rows->offsets[1] + column, whole);
-  word_watch_two(watch, upper, lower);
+  note(largest, upper);
+  note(largest, lower);
   condition better = greater_floats(lower, upper);
-  return (struct best_words){larger_floats(lower, upper),
+  return (struct best_words){choose(better, lower, upper),
                              choose(better, lanes + rows->positions[1], lanes + rows->positions[0])};
 }
 
@@ -110,26 +82,26 @@ INLINE void store_words(const struct forward_results *results, int64_t at, const
 // One row of outputs from two vectors of columns at a time.
 INLINE bool pool_row(const struct forward_elements *elements, const struct forward_pairs *pairs,
                      const struct forward_row_pair *rows, const struct forward_results *results, bool whole) {
-  struct word_watch watch = word_watch_nothing();
+  ints largest = {0};
   for (int64_t at = 0; at < pairs->outputs; at += WORDS) {
     int64_t column = pairs->begins[at / WORDS];
-    struct best_words vectors[2] = {better_row(elements, rows, column, whole, &watch),
-                                    better_row(elements, rows, column + WORDS, whole, &watch)};
+    struct best_words vectors[2] = {better_row(elements, rows, column, whole, &largest),
+                                    better_row(elements, rows, column + WORDS, whole, &largest)};
     struct best_words best = better_column(vectors, pairs->first + at, pairs->second + at);
     store_words(results, at, &best, pairs->outputs - at);
   }
-  return word_watch_saw_nan(&watch, elements->infinity);
+  return any_greater(largest, every(elements->infinity));
 }
 
 // Two narrow rows at once.
 INLINE bool pool_two_rows(const struct forward_elements *elements, const struct forward_pairs *pairs,
                           const struct forward_row_pair *rows, const struct forward_results *results) {
-  struct word_watch watch = word_watch_nothing();
-  struct best_words vectors[2] = {better_row(elements, &rows[0], 0, true, &watch),
-                                  better_row(elements, &rows[1], 0, true, &watch)};
+  ints largest = {0};
+  struct best_words vectors[2] = {better_row(elements, &rows[0], 0, true, &largest),
+                                  better_row(elements, &rows[1], 0, true, &largest)};
   struct best_words best = better_column(vectors, pairs->first, pairs->second);
   store_words(results, 0, &best, 2 * pairs->outputs);
-  return word_watch_saw_nan(&watch, elements->infinity);
+  return any_greater(largest, every(elements->infinity));
 }
 
 static bool reads_within(const struct forward_elements *elements, const struct forward_row_pair *rows,

@@ -39,10 +39,13 @@ INLINE void reduce_columns(const struct forward_elements *elements, const struct
     best[i] = (struct best){numbers_of(raw), {0}};
     watch_two(watch, best[i].values, best[i].values);
   }
-  const char *wanted_soon = (const char *)(rows + (piece->rows + 1) * piece->row_stride);
+  const char *wanted_soon = (const char *)(rows + (2 * piece->rows + 1) * piece->row_stride);
   const int64_t row_bytes = piece->row_stride * (int64_t)sizeof *rows;
+  const numbers step = every_number(HALF ? 1 : piece->row_positions);
+  numbers place = {0};
   for (int64_t row = 1; row < piece->rows; row++) {
     rows += piece->row_stride;
+    place += step;
     numbers values[COLUMNS_AT_ONCE];
     UNROLLED for (int i = 0; i < vectors; i++) {
       ask_for(wanted_soon + columns[i] * (int64_t)sizeof *rows);
@@ -54,7 +57,7 @@ INLINE void reduce_columns(const struct forward_elements *elements, const struct
       watch_two(watch, values[i], values[i + 1 < vectors ? i + 1 : i]);
     }
     UNROLLED for (int i = 0; i < vectors; i++) {
-      compete(&best[i], values[i], every_number((int32_t)row));
+      compete(&best[i], values[i], place);
     }
   }
   UNROLLED for (int i = 0; i < vectors; i++) {

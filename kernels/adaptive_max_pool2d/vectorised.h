@@ -82,7 +82,25 @@ struct cursor {
 };
 
 struct cursor forward_cursor_at(const struct vector_job *job, size_t unit);
-void forward_cursor_advance(struct cursor *cursor);
+
+static inline void forward_cursor_read_window(struct cursor *cursor) {
+  cursor->begin = cursor->next.begin;
+  cursor->end = next_window(&cursor->next, cursor->step, cursor->step_rest);
+}
+
+// Goes on to the next row. Here, as rows may be short.
+static inline void forward_cursor_advance(struct cursor *cursor) {
+  if (++cursor->row == cursor->next.output) {
+    cursor->row = 0;
+    cursor->plane++;
+    cursor->next.begin = 0;
+    cursor->next.rest = 0;
+    if (cursor->plane < cursor->self->planes) {
+      cursor->plane_offset = plane_view_offset(cursor->self, cursor->plane);
+    }
+  }
+  forward_cursor_read_window(cursor);
+}
 
 void forward_fill_chunk(const struct vector_job *job, struct chunk *chunk, int64_t first_output);
 

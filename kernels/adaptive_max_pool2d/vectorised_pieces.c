@@ -11,11 +11,6 @@ struct windows forward_windows_at(int64_t position, int64_t input, int64_t outpu
   return (struct windows){.input = input, .output = output, .begin = begin, .rest = rest};
 }
 
-static void cursor_read_window(struct cursor *cursor) {
-  cursor->begin = cursor->next.begin;
-  cursor->end = next_window(&cursor->next, cursor->step, cursor->step_rest);
-}
-
 struct cursor forward_cursor_at(const struct vector_job *job, size_t unit) {
   const struct forward_plan *plan = job->forward->plan;
   int64_t rows = plan->output_out.rows;
@@ -28,21 +23,8 @@ struct cursor forward_cursor_at(const struct vector_job *job, size_t unit) {
   };
   cursor.plane_offset = plane_view_offset(cursor.self, cursor.plane);
   cursor.next = forward_windows_at(cursor.row, plan->self.rows, rows);
-  cursor_read_window(&cursor);
+  forward_cursor_read_window(&cursor);
   return cursor;
-}
-
-void forward_cursor_advance(struct cursor *cursor) {
-  if (++cursor->row == cursor->next.output) {
-    cursor->row = 0;
-    cursor->plane++;
-    cursor->next.begin = 0;
-    cursor->next.rest = 0;
-    if (cursor->plane < cursor->self->planes) {
-      cursor->plane_offset = plane_view_offset(cursor->self, cursor->plane);
-    }
-  }
-  cursor_read_window(cursor);
 }
 
 // Fills the tables of METHOD_PAIRS: two vectors of columns hold what a vector of outputs needs.
