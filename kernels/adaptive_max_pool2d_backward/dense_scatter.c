@@ -124,6 +124,23 @@ static void each_row(const struct dense_job *job, const struct piece *piece,
   }
 }
 
+// Adds all rows. Only those whose windows reach beyond the piece have indices that aren't its own.
+static void add_rows(const struct dense_job *job, const struct piece *piece) {
+  const int64_t rows = job->plan->grad_input.rows, columns = job->plan->grad_input.columns;
+  const int64_t output_rows = job->plan->grad_output.rows;
+  const int64_t first = piece->line.first, end = first + piece->line.owned;
+  for (int64_t row = piece->begin; row < piece->end && !dense_is_over(job); row++) {
+    struct backward_line line = line_of_row(job, piece, row);
+    bool inside = pooling_window_begin(row, rows, output_rows) * columns >= first &&
+                  pooling_window_end(row, rows, output_rows) * columns <= end;
+    if (inside) {
+      job->kernels->add(&line);
+    } else {
+      job->kernels->add_owned(&line);
+    }
+  }
+}
+
 static void scatter_piece_16_bit(struct dense_job *job, size_t slot, const struct piece *piece) {
   size_t bytes = (size_t)(piece->line.owned * job->value_bytes);
   if (job->disjoint || job->sparse) {
@@ -143,7 +160,7 @@ static void scatter_piece_16_bit(struct dense_job *job, size_t slot, const struc
   if (!job->zero_sums[slot]) {
     memset(piece->line.sums, 0, (size_t)(job->piece_rows * job->plan->grad_input.columns) * sizeof(float));
   }
-  each_row(job, piece, job->kernels->add_owned);
+  add_rows(job, piece);
   job->zero_sums[slot] = job->sparse;
   if (job->sparse) {
     each_row(job, piece, job->kernels->round_named);
@@ -184,7 +201,7 @@ void dense_scatter_piece(struct dense_job *job, size_t slot, int64_t plane, int6
   if (!job->streams) {
     piece.line.sums = (float *)to;
     memset(to, 0, (size_t)bytes);
-    each_row(job, &piece, job->kernels->add_owned);
+    add_rows(job, &piece);
     return;
   }
   if (!job->zero_sums[slot]) {
@@ -193,6 +210,6 @@ void dense_scatter_piece(struct dense_job *job, size_t slot, int64_t plane, int6
     job->zero_sums[slot] = true;
   }
   piece.line.sums = (float *)dense_like((unsigned char *)dense_slot_sums(job, slot), to);
-  each_row(job, &piece, job->kernels->add_owned);
+  add_rows(job, &piece);
   job->kernels->move(to, piece.line.sums, bytes);
 }

@@ -120,6 +120,14 @@ static bool is_dense(const struct plan *plan, const struct backward_plan *backwa
   return backward->grad_output.rows * backward->grad_output.columns <= OPERATOR_RUN_CANCEL_ELEMENTS;
 }
 
+static int64_t wanted_unit_elements(int64_t elements, int64_t value_bytes) {
+  int64_t part = elements / BACKWARD_UNITS_WANTED;
+  if (part <= BACKWARD_UNIT_ELEMENTS || elements * value_bytes > BACKWARD_UNIT_BYTES_LARGE) {
+    return BACKWARD_UNIT_ELEMENTS;
+  }
+  return part < BACKWARD_UNIT_ELEMENTS_MAX ? part : BACKWARD_UNIT_ELEMENTS_MAX;
+}
+
 // Units and scratch of a dense run; the number of units.
 static int64_t plan_dense(struct backward_plan *backward, int64_t value_bytes) {
   int64_t planes = backward->grad_input.planes;
@@ -134,7 +142,8 @@ static int64_t plan_dense(struct backward_plan *backward, int64_t value_bytes) {
     piece_elements = BACKWARD_RANGE_ELEMENTS;
   } else {
     int64_t larger = plane_gradients > plane_elements ? plane_gradients : plane_elements;
-    int64_t wanted = BACKWARD_UNIT_ELEMENTS > larger ? BACKWARD_UNIT_ELEMENTS / larger : 1;
+    int64_t unit_elements = wanted_unit_elements(planes * plane_elements, value_bytes);
+    int64_t wanted = unit_elements > larger ? unit_elements / larger : 1;
     backward->unit_planes = wanted < planes ? wanted : planes;
     units = (planes + backward->unit_planes - 1) / backward->unit_planes;
     piece_elements = backward->unit_planes * plane_elements;

@@ -21,8 +21,15 @@ enum {
 // ... and a larger one is split in at most this many, since each of them may have to look at all indices.
 #define BACKWARD_RANGES_MAX 64
 
-// Dense tensors whose planes fit in a range are worked on by groups of planes of about this many elements ...
+// Dense tensors whose planes fit in a range are worked on by groups of planes of about this many elements,
+// which are half a first cache as floats ...
 #define BACKWARD_UNIT_ELEMENTS INT64_C(8192)
+// ... or up to this many, since zeros are written faster in long runs, where there remain so many units and
+// gradInput isn't so large that it may be written past the caches from a scratch, which is to stay in the
+// first one ...
+#define BACKWARD_UNIT_ELEMENTS_MAX INT64_C(32768)
+#define BACKWARD_UNITS_WANTED 16
+#define BACKWARD_UNIT_BYTES_LARGE (INT64_C(32) << 20)
 // ... and pulled by this many gradients at once, which are narrowed and widened before.
 #define BACKWARD_PULL_GRADIENTS INT64_C(8192)
 // What the widest vectors load beyond the gradients they use.
