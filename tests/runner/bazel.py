@@ -18,6 +18,9 @@ def config_options(config):
     """Options of one build flavour, such as "asan+ubsan"; each has output folders of its own: none evicts another."""
     if config is None:
         return []
+    if config == "arm64":
+        # Another processor has folders of its own, and links to them, without being told.
+        return ["--config=arm64"]
     configs = config.split("+")
     return [f"--config={name}" for name in configs] + [f"--platform_suffix=-{'-'.join(configs)}", "--symlink_prefix=/"]
 
