@@ -40,15 +40,18 @@ class Machine:
     def context(self):
         return Context(root=self.root, quick=self.short)
 
+    def sysroot(self):
+        """Tests have no home folder in which it could be found."""
+        return subprocess.run([self.root / "deploy" / "arm64-sysroot", "--path"], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout.strip()
+
     def under_qemu(self):
-        sysroot = subprocess.run([self.root / "deploy" / "arm64-sysroot", "--path"], check=True,
-                                 stdout=subprocess.PIPE, text=True).stdout.strip()
         return [f"--run_under={self.root / 'tests' / 'runner' / 'run_under_qemu'}",
-                f"--test_env=ACLNN_ARM64_SYSROOT={sysroot}", f"--test_timeout={TEST_SECONDS_MAX}"]
+                f"--test_env=ACLNN_ARM64_SYSROOT={self.sysroot()}", f"--test_timeout={TEST_SECONDS_MAX}"]
 
     def wrapper(self, name):
         """A script that has qemu run a program of the cross-build."""
-        command = [str(self.root / "deploy" / "arm64-run"),
+        command = ["env", f"ACLNN_ARM64_SYSROOT={self.sysroot()}", str(self.root / "deploy" / "arm64-run"),
                    os.path.join(bazel.binaries_folder(self.root, CONFIG), PROGRAMS[name])]
         if name == "server":
             command += ["--npu-worker", self.wrapper("worker")]

@@ -78,6 +78,8 @@ def counts_of_events(events, config=None):
             label = flavour + identity["testResult"]["label"]
             result = event.get("testResult", {})
             counts.add(from_test_log(_log_of(result), result.get("status") == "PASSED", label))
+        elif event.get("aborted", {}).get("reason") == "SKIPPED":
+            continue  # A target of another architecture.
         elif "targetCompleted" in identity and not event.get("completed", {}).get("success", False):
             # Tests that ran have completed; what is here couldn't be built.
             counts.fail(flavour + identity["targetCompleted"]["label"] + " (not built)")

@@ -119,6 +119,11 @@ def test_target_that_was_not_built_fails():
     assert numbers(counts) == (0, 1, 0)
 
 
+def test_target_of_another_architecture_does_not_count():
+    counts = counts_of_events([{"id": {"targetCompleted": {"label": "//a:b"}}, "aborted": {"reason": "SKIPPED"}}])
+    assert counts.total == 0
+
+
 @pytest.mark.parametrize("status, expected", [("PASSED", (1, 0, 0)), ("FAILED", (0, 1, 0)), ("TIMEOUT", (0, 1, 0))])
 def test_bazel_status_counts_when_there_is_no_log(status, expected):
     event = {"id": {"testResult": {"label": "//a:b"}}, "testResult": {"status": status}}
