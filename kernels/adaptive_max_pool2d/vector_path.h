@@ -127,6 +127,9 @@ extern const struct forward_vector_path forward_vector_avx2_32;
 extern const struct forward_vector_path forward_vector_avx2_16;
 extern const struct forward_vector_path forward_vector_avx512_32;
 extern const struct forward_vector_path forward_vector_avx512_16;
+#elif defined(__aarch64__)
+extern const struct forward_vector_path forward_vector_neon_32;
+extern const struct forward_vector_path forward_vector_neon_16;
 #endif
 
 #endif

@@ -245,6 +245,16 @@ static void pool_short_runs(const struct forward_elements *elements, const struc
     POOL_SHORT_RUNS(7);
     POOL_SHORT_RUNS(8);
 #endif
+#if FORWARD_SHORT_RUN > 8 * LANES
+    POOL_SHORT_RUNS(9);
+    POOL_SHORT_RUNS(10);
+    POOL_SHORT_RUNS(11);
+    POOL_SHORT_RUNS(12);
+    POOL_SHORT_RUNS(13);
+    POOL_SHORT_RUNS(14);
+    POOL_SHORT_RUNS(15);
+    POOL_SHORT_RUNS(16);
+#endif
   default:
     break;
   }

@@ -26,19 +26,19 @@ void forward_copy_rows(void *context, size_t slot, size_t begin, size_t end) {
 
 static const struct forward_vector_path *path_of(const struct forward_job *forward) {
   bool half = forward->value_bytes == (int64_t)sizeof(uint16_t);
-#if defined(__x86_64__)
   switch (forward->run->cpu == NULL ? CPU_PATH_SCALAR : forward->run->cpu->path) {
+#if defined(__x86_64__)
   case CPU_PATH_AVX2:
     return half ? &forward_vector_avx2_16 : &forward_vector_avx2_32;
   case CPU_PATH_AVX512:
     return half ? &forward_vector_avx512_16 : &forward_vector_avx512_32;
+#elif defined(__aarch64__)
+  case CPU_PATH_NEON:
+    return half ? &forward_vector_neon_16 : &forward_vector_neon_32;
+#endif
   default:
     return NULL;
   }
-#else
-  (void)half;
-  return NULL;
-#endif
 }
 
 // The planes lie one after the other.

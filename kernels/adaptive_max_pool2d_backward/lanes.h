@@ -3,6 +3,10 @@
 #ifndef ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_BACKWARD_LANES_H
 #define ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_BACKWARD_LANES_H
 
+#if BACKWARD_LANES == 4
+#include "kernels/adaptive_max_pool2d_backward/lanes_neon.h"
+#else
+
 #include <immintrin.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -267,6 +271,8 @@ LANES_INLINE lanes lanes_to_bf16(lanes floats) {
   lanes nan = _mm256_castps_si256(_mm256_cmp_ps(values, values, _CMP_UNORD_Q));
   return _mm256_blendv_epi8(rounded, _mm256_or_si256(upper, _mm256_set1_epi32(0x40)), nan);
 }
+
+#endif
 
 #endif
 

@@ -10,6 +10,8 @@ const struct backward_kernels *backward_kernels_find(enum cpu_path path, enum da
     return backward_kernels_avx512(value_type, index_type);
   case CPU_PATH_AVX2:
     return backward_kernels_avx2(value_type, index_type);
+  case CPU_PATH_NEON:
+    return backward_kernels_neon(value_type, index_type);
   default:
     return backward_kernels_scalar(value_type, index_type);
   }

@@ -1,5 +1,5 @@
 // Compiled for each code path with that path's options; BACKWARD_PATH is its name, BACKWARD_LANES the number
-// of floats in its vectors. The plain loops are left to the compiler's vectoriser.
+// of floats in its vectors (1 where there are none). The plain loops are left to the compiler's vectoriser.
 #include "kernels/adaptive_max_pool2d_backward/vector.h"
 #include "kernels/half.h"
 
@@ -14,8 +14,8 @@
 #define KERNELS_OF_PATH JOIN(backward_kernels_, BACKWARD_PATH)
 
 // The library of a path of another architecture is empty but for its (absent) kernels.
-#if BACKWARD_LANES == 4 || (BACKWARD_LANES == 8 && defined(__AVX2__)) ||                                     \
-    (BACKWARD_LANES == 16 && defined(__AVX512F__))
+#if BACKWARD_LANES == 1 || (BACKWARD_LANES == 4 && defined(__aarch64__)) ||                                  \
+    (BACKWARD_LANES == 8 && defined(__AVX2__)) || (BACKWARD_LANES == 16 && defined(__AVX512F__))
 
 #define INLINE static inline __attribute__((always_inline))
 #define CACHE_LINE 64
@@ -328,7 +328,7 @@ INLINE bool narrow_typed(int32_t *restrict to, const void *indices, int64_t coun
   return all >> 31 == 0;
 }
 
-#if BACKWARD_LANES > 4
+#if BACKWARD_LANES > 1
 #include "kernels/adaptive_max_pool2d_backward/lanes.h"
 #include "kernels/adaptive_max_pool2d_backward/vector_expand.h"
 #include "kernels/adaptive_max_pool2d_backward/vector_pull.h"

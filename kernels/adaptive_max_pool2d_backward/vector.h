@@ -147,6 +147,7 @@ const struct backward_kernels *backward_kernels_find(enum cpu_path path, enum da
 
 // Those of one compilation.
 const struct backward_kernels *backward_kernels_scalar(enum data_type value_type, enum data_type index_type);
+const struct backward_kernels *backward_kernels_neon(enum data_type value_type, enum data_type index_type);
 const struct backward_kernels *backward_kernels_avx2(enum data_type value_type, enum data_type index_type);
 const struct backward_kernels *backward_kernels_avx512(enum data_type value_type, enum data_type index_type);
 
