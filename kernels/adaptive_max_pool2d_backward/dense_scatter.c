@@ -41,7 +41,7 @@ static void scatter_16_bit(struct dense_job *job, size_t slot, struct backward_l
   }
 }
 
-void dense_scatter_planes(struct dense_job *job, size_t slot, int64_t plane, int64_t planes) {
+static void scatter_group(struct dense_job *job, size_t slot, int64_t plane, int64_t planes) {
   int64_t first = plane * job->plane_gradients;
   struct backward_line line = {
       .gradients = job->gradients + first * job->value_bytes,
@@ -78,8 +78,15 @@ void dense_scatter_planes(struct dense_job *job, size_t slot, int64_t plane, int
   }
   if (job->streams) {
     job->kernels->move(to, line.grad_input, bytes);
-    // The last unit has fewer planes than others, which need more zeros.
-    *zero = planes == job->plan->unit_planes;
+    // The last group has fewer planes than others, which need more zeros.
+    *zero = planes == job->plan->stream_planes;
+  }
+}
+
+void dense_scatter_planes(struct dense_job *job, size_t slot, int64_t plane, int64_t planes) {
+  int64_t at_once = job->streams ? job->plan->stream_planes : planes;
+  for (int64_t done = 0; done < planes && !dense_is_over(job); done += at_once) {
+    scatter_group(job, slot, plane + done, planes - done < at_once ? planes - done : at_once);
   }
 }
 

@@ -128,6 +128,12 @@ static int64_t wanted_unit_elements(int64_t elements, int64_t value_bytes) {
   return part < BACKWARD_UNIT_ELEMENTS_MAX ? part : BACKWARD_UNIT_ELEMENTS_MAX;
 }
 
+// How many planes make about that many elements: at least one, and no more than there are.
+static int64_t planes_in(int64_t elements, int64_t plane_elements, int64_t planes) {
+  int64_t wanted = elements > plane_elements ? elements / plane_elements : 1;
+  return wanted < planes ? wanted : planes;
+}
+
 // Units and scratch of a dense run; the number of units.
 static int64_t plan_dense(struct backward_plan *backward, int64_t value_bytes) {
   int64_t planes = backward->grad_input.planes;
@@ -143,10 +149,10 @@ static int64_t plan_dense(struct backward_plan *backward, int64_t value_bytes) {
   } else {
     int64_t larger = plane_gradients > plane_elements ? plane_gradients : plane_elements;
     int64_t unit_elements = wanted_unit_elements(planes * plane_elements, value_bytes);
-    int64_t wanted = unit_elements > larger ? unit_elements / larger : 1;
-    backward->unit_planes = wanted < planes ? wanted : planes;
+    backward->unit_planes = planes_in(unit_elements, larger, planes);
+    backward->stream_planes = planes_in(BACKWARD_UNIT_ELEMENTS, larger, backward->unit_planes);
     units = (planes + backward->unit_planes - 1) / backward->unit_planes;
-    piece_elements = backward->unit_planes * plane_elements;
+    piece_elements = backward->stream_planes * plane_elements;
   }
   // What is written past the caches is formed in a scratch, of floats as sums and otherwise in the stage.
   bool may_stream = planes * plane_elements * value_bytes > BACKWARD_STREAM_BYTES_MIN &&

@@ -25,8 +25,8 @@ enum {
 // which are half a first cache as floats ...
 #define BACKWARD_UNIT_ELEMENTS INT64_C(8192)
 // ... or up to this many, since zeros are written faster in long runs, where there remain so many units and
-// gradInput isn't so large that it may be written past the caches from a scratch, which is to stay in the
-// first one ...
+// gradInput isn't so large that it is likely to be written past the caches: that is done from a scratch of
+// BACKWARD_UNIT_ELEMENTS at the most, which is to stay in the first cache, and to be small besides ...
 #define BACKWARD_UNIT_ELEMENTS_MAX INT64_C(32768)
 #define BACKWARD_UNITS_WANTED 16
 #define BACKWARD_UNIT_BYTES_LARGE (INT64_C(32) << 20)
@@ -53,6 +53,7 @@ struct backward_plan {
   // sums, then a stage of stage_bytes for stage_gradients of each of indices and gradients.
   bool dense;
   int64_t unit_planes;
+  int64_t stream_planes; // of a unit, that are written past the caches at once
   int64_t band_rows;
   int64_t bands_per_plane;
   int64_t stage_gradients;
