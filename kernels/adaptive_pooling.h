@@ -57,4 +57,7 @@ MUST_CHECK bool pooling_check_plane_size(struct named_tensor tensor, struct stat
 // a * b, or UINT64_MAX where that is too large: for estimates of work.
 uint64_t pooling_saturating_product(uint64_t a, uint64_t b);
 
+// Of two numbers above 0.
+int64_t pooling_greatest_divisor(int64_t a, int64_t b);
+
 #endif

@@ -109,6 +109,15 @@ static void products_saturate(void **state) {
   assert_true(pooling_saturating_product(UINT64_MAX, 0) == 0);
 }
 
+static void the_greatest_divisor_divides_both(void **state) {
+  (void)state;
+  assert_int_equal(pooling_greatest_divisor(64, 63), 1);
+  assert_int_equal(pooling_greatest_divisor(12, 18), 6);
+  assert_int_equal(pooling_greatest_divisor(7, 7), 7);
+  assert_int_equal(pooling_greatest_divisor(1, 2048), 1);
+  assert_int_equal(pooling_greatest_divisor(4096, 2048), 2048);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(windows_are_those_of_the_formula),
@@ -118,6 +127,7 @@ int main(void) {
       cmocka_unit_test(three_dims_are_one_batch),
       cmocka_unit_test(planes_may_be_dense_in_a_tensor_with_holes),
       cmocka_unit_test(products_saturate),
+      cmocka_unit_test(the_greatest_divisor_divides_both),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,6 @@
 
 // Everything here is computed for each value and then chosen from, so that loops become vectors.
 
-static inline uint16_t round_to_bf16(float value) {
-  uint32_t bits = float_to_bits(value);
-  uint32_t nan = (bits >> 16) | 0x0040u;
-  // Half of a unit in the last place, less one bit where the result would stay even: ties go to even. A carry
-  // out of the largest finite value makes infinity, as it should.
-  uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
-}
-
 static inline float widen_fp16(uint16_t bits) {
   uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
   uint32_t magnitude = bits & 0x7fffu;
@@ -46,17 +37,13 @@ void fp16_to_floats(float *to, const uint16_t *from, size_t count) {
   }
 }
 
-uint16_t bf16_from_float(float value) {
-  return round_to_bf16(value);
-}
-
 uint16_t fp16_from_float(float value) {
   return round_to_fp16(value);
 }
 
 void bf16_from_floats(uint16_t *to, const float *from, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    to[i] = round_to_bf16(from[i]);
+    to[i] = bf16_from_float(from[i]);
   }
 }
 

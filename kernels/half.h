@@ -23,7 +23,16 @@ static inline float bf16_to_float(uint16_t bits) {
   return float_from_bits((uint32_t)bits << 16);
 }
 
-uint16_t bf16_from_float(float value);
+// Without branches, so that loops over it become vectors.
+static inline uint16_t bf16_from_float(float value) {
+  uint32_t bits = float_to_bits(value);
+  uint32_t nan = (bits >> 16) | 0x0040u;
+  // Half of a unit in the last place, less one bit where the result would stay even: ties go to even. A carry
+  // out of the largest finite value makes infinity, as it should.
+  uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
 float fp16_to_float(uint16_t bits);
 uint16_t fp16_from_float(float value);
 

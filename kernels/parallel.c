@@ -112,7 +112,9 @@ static void do_nothing(void *context, size_t thread) {
 
 void parallel_stay_awake(struct parallel *parallel) {
   // With more threads than processors those that spin would keep the others from their work.
-  parallel->stays_awake = parallel->threads <= processor_count();
+  if (parallel != NULL) {
+    parallel->stays_awake = parallel->threads <= processor_count();
+  }
 }
 
 void parallel_rest(struct parallel *parallel) {

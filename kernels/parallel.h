@@ -31,7 +31,7 @@ void parallel_for(struct parallel *parallel, size_t range, size_t tile, parallel
 // after the other and says when that ends: from now on threads spin after a loop, some milliseconds at most
 // ...
 void parallel_stay_awake(struct parallel *parallel);
-// ... or until this sends them to sleep. Nothing is done for NULL and where threads sleep anyway.
+// ... or until this sends them to sleep. Neither does anything for NULL, nor this where threads sleep anyway.
 void parallel_rest(struct parallel *parallel);
 
 #endif

@@ -55,15 +55,9 @@ bool forward_is_vectorisable(const struct forward_job *job) {
 
 // A window has at most two elements of an axis.
 static bool is_of_pairs(int64_t input, int64_t output) {
-  int64_t a = input;
-  int64_t b = output;
-  while (b != 0) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
+  int64_t divisor = pooling_greatest_divisor(input, output);
   // With p / q as the reduced quotient a window may begin (q - 1) / q into an element.
-  return input / a <= output / a + 1;
+  return input / divisor <= output / divisor + 1;
 }
 
 static enum method choose_method(const struct forward_plan *plan) {

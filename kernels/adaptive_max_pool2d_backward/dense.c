@@ -102,7 +102,7 @@ static bool pulling_pays(const struct dense_job *job) {
   const struct pull_table *table = &job->table;
   // The windows of all rows: the rows, and again each that two windows share or that two windows are in.
   int64_t window_rows =
-      table->rows + table->output_rows - expand_greatest_divisor(table->rows, table->output_rows);
+      table->rows + table->output_rows - pooling_greatest_divisor(table->rows, table->output_rows);
   int64_t pulled = 3 * table->slots * window_rows + 2 * table->vectors * table->rows;
   bool apart = job->value_bytes != sizeof(float) && !job->disjoint;
   return pulled < 2 * job->plane_gradients + job->plane_elements / (apart ? 2 : 16);

@@ -8,7 +8,6 @@
 #include "kernels/adaptive_max_pool2d_backward/vector.h"
 #include "kernels/operator_run.h"
 
-#define CACHE_LINE 64
 // Of gradInput, that are pulled at once: with the narrowed indices and gradients over them they leave room in
 // a first cache for what is read next.
 #define DENSE_PULL_ELEMENTS 1024

@@ -1,16 +1,8 @@
 // The table by which gradInput is filled where windows don't share a position.
 #include "kernels/adaptive_max_pool2d_backward/vector.h"
+#include "kernels/adaptive_pooling.h"
 
 #include <string.h>
-
-int64_t expand_greatest_divisor(int64_t a, int64_t b) {
-  while (b != 0) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
 
 // The window over an element, if planes are one row.
 static int64_t window_of(const struct expand_table *table, int64_t element) {
@@ -20,7 +12,7 @@ static int64_t window_of(const struct expand_table *table, int64_t element) {
 
 static bool build_group(struct expand_table *table, int32_t lanes) {
   int64_t window_row = table->window_rows * table->columns;
-  int64_t window_rows = lanes / expand_greatest_divisor(lanes, window_row);
+  int64_t window_rows = lanes / pooling_greatest_divisor(lanes, window_row);
   table->vectors = window_rows * window_row / lanes;
   table->group_gradients = window_rows * table->output_columns;
   // A vector reaches into two planes at most.

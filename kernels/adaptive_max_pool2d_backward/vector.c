@@ -18,7 +18,6 @@
     (BACKWARD_LANES == 8 && defined(__AVX2__)) || (BACKWARD_LANES == 16 && defined(__AVX512F__))
 
 #define INLINE static inline __attribute__((always_inline))
-#define CACHE_LINE 64
 
 enum value_kind { VALUE_FP32, VALUE_FP16, VALUE_BF16 };
 enum index_kind { INDEX_INT32, INDEX_INT64 };
@@ -46,17 +45,9 @@ INLINE int64_t bytes_of(enum value_kind kind) {
   return kind == VALUE_FP32 ? 4 : 2;
 }
 
-// As half.c rounds; without branches, so that loops over it become vectors.
-INLINE uint16_t round_bf16(float value) {
-  uint32_t bits = float_to_bits(value);
-  uint32_t nan = (bits >> 16) | 0x40u;
-  uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
-}
-
 INLINE uint16_t round_value(float value, enum value_kind kind) {
   if (kind == VALUE_BF16) {
-    return round_bf16(value);
+    return bf16_from_float(value);
   }
 #if defined(__F16C__)
   return _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);

@@ -9,6 +9,8 @@
 #include "kernels/cpu.h"
 #include "kernels/tensor.h"
 
+#define CACHE_LINE 64
+
 // So few gradients in a plane that it is cheap to look through them again.
 #define BACKWARD_FEW 16
 
@@ -153,9 +155,6 @@ const struct backward_kernels *backward_kernels_avx512(enum data_type value_type
 
 // Fills the table for vectors of that many lanes; false if the shape isn't fit for pulling.
 bool pull_table_build(struct pull_table *table, int32_t lanes);
-
-// Of two positive numbers.
-int64_t expand_greatest_divisor(int64_t a, int64_t b);
 
 // The same for windows of one size; the plane is of rows x columns, gradOutput's of output_rows x
 // output_columns. Without whole_planes only rows that are whole vectors are fit.

@@ -97,10 +97,7 @@ static bool prepare(struct kernel_bench *bench, const struct operator_request *r
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for a workspace of %zu bytes", bytes);
   }
   memset(bench->workspace, 0, bytes); // its pages are there before anything is measured
-  if (threads <= 1) {
-    return true;
-  }
-  if (!parallel_create(threads, &bench->parallel, status)) {
+  if (threads > 1 && !parallel_create(threads, &bench->parallel, status)) {
     return false;
   }
   parallel_stay_awake(bench->parallel);

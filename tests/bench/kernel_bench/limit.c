@@ -44,9 +44,7 @@ struct kernel_bench_limit *kernel_bench_limit_create(size_t threads, char *error
     free(limit);
     return NULL;
   }
-  if (limit->parallel != NULL) {
-    parallel_stay_awake(limit->parallel);
-  }
+  parallel_stay_awake(limit->parallel);
   return limit;
 }
 
