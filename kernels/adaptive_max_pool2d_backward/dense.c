@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <string.h>
 
+// As many times longer are slices of units that are written past the caches.
+#define STREAM_SLICE_FACTOR 16
+
 // Rows of `planes` planes from gradients of windows that don't share a position; how many were taken.
 static int64_t expand_rows(struct dense_job *job, int64_t plane, int64_t planes, int64_t row_begin,
                            int64_t row_end) {
@@ -187,9 +190,10 @@ bool backward_run_dense(const struct operator_run *run, bool *done, struct statu
   int64_t planes = plan->grad_input.planes;
   if (plan->bands_per_plane == 0) {
     int64_t units = (planes + plan->unit_planes - 1) / plan->unit_planes;
-    *done =
-        operator_run_units(run, (size_t)units, plan->unit_planes * (job.plane_elements + job.plane_gradients),
-                           run_planes, &job, status);
+    int64_t unit_elements = plan->unit_planes * (job.plane_elements + job.plane_gradients);
+    // Each slice waits for its last stores in the end. Units look at cancellation themselves.
+    int64_t shorter = job.streams && unit_elements > STREAM_SLICE_FACTOR ? STREAM_SLICE_FACTOR : 1;
+    *done = operator_run_units(run, (size_t)units, unit_elements / shorter, run_planes, &job, status);
   } else {
     *done = operator_run_units(run, (size_t)(planes * plan->bands_per_plane),
                                plan->band_rows * plan->grad_input.columns, run_bands, &job, status);
