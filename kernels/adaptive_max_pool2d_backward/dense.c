@@ -184,6 +184,7 @@ bool backward_run_dense(const struct operator_run *run, bool *done, struct statu
   job.disjoint = plan->grad_input.rows % plan->grad_output.rows == 0 &&
                  plan->grad_input.columns % plan->grad_output.columns == 0;
   job.sparse = job.plane_gradients * 4 <= job.plane_elements;
+  job.few_lines = job.plane_gradients * 2 * CACHE_LINE <= job.plane_elements * job.value_bytes;
   job.streams = choose_streams(&job);
   job.piece_rows = choose_piece_rows(&job);
   choose_way(&job);

@@ -25,6 +25,7 @@ struct dense_job {
   enum way way;
   bool disjoint;      // no two windows share a position
   bool sparse;        // few positions get a gradient
+  bool few_lines;     // few cache lines of gradInput get one
   bool streams;       // gradInput is larger than the caches
   int64_t piece_rows; // of a band, that are scattered at once
   int64_t pull_rows;  // whose gradients fit in the stage

@@ -77,7 +77,13 @@ static void scatter_group(struct dense_job *job, size_t slot, int64_t plane, int
     scatter_16_bit(job, slot, line, job->streams);
   }
   if (job->streams) {
-    job->kernels->move(to, line.grad_input, bytes);
+    // The fewer gradients, the less it takes to find them again.
+    if (job->few_lines) {
+      job->kernels->stream(to, line.grad_input, bytes);
+      job->kernels->clear(&line);
+    } else {
+      job->kernels->move(to, line.grad_input, bytes);
+    }
     // The last group has fewer planes than others, which need more zeros.
     *zero = planes == job->plan->stream_planes;
   }

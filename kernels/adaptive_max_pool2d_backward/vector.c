@@ -248,29 +248,63 @@ INLINE bool copy_typed(void *grad_input, const void *gradients, const void *indi
   return true;
 }
 
-static void move(void *to_pointer, void *from_pointer, int64_t bytes) {
-  unsigned char *to = to_pointer, *from = from_pointer;
+INLINE void clear_typed(const struct backward_line *line, int64_t value_bytes, enum index_kind index) {
+  const unsigned char *indices = line->indices;
+  unsigned char *to = line->grad_input;
+  int64_t count = line->count;
+  for (int64_t plane = 0; plane < line->planes; plane++) {
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < count; i++) {
+      memset(to + index_at(indices, i, index) * value_bytes, 0, (size_t)value_bytes);
+    }
+    indices += count * (index == INDEX_INT64 ? 8 : 4);
+    to += line->owned * value_bytes;
+  }
+}
+
+// A line of both; `from` becomes zeros if it is to.
+INLINE void stream_line(unsigned char *to, unsigned char *from, bool leaves_zeros) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512((void *)to, _mm512_load_si512(from));
+  if (leaves_zeros) {
+    _mm512_store_si512(from, _mm512_setzero_si512());
+  }
+#elif defined(__AVX2__)
+  for (int i = 0; i < CACHE_LINE; i += 32) {
+    _mm256_stream_si256((void *)(to + i), _mm256_load_si256((const void *)(from + i)));
+    if (leaves_zeros) {
+      _mm256_store_si256((void *)(from + i), _mm256_setzero_si256());
+    }
+  }
+#else
+  memcpy(to, from, CACHE_LINE);
+  if (leaves_zeros) {
+    memset(from, 0, CACHE_LINE);
+  }
+#endif
+}
+
+INLINE void stream_bytes(unsigned char *to, unsigned char *from, int64_t bytes, bool leaves_zeros) {
   int64_t head = (int64_t)(-(uintptr_t)to % CACHE_LINE);
   head = head < bytes ? head : bytes;
   memcpy(to, from, (size_t)head);
-  memset(from, 0, (size_t)head);
   int64_t done = head;
   for (; bytes - done >= CACHE_LINE; done += CACHE_LINE) {
-#if defined(__AVX512F__)
-    _mm512_stream_si512((void *)(to + done), _mm512_load_si512(from + done));
-    _mm512_store_si512(from + done, _mm512_setzero_si512());
-#elif defined(__AVX2__)
-    for (int i = 0; i < CACHE_LINE; i += 32) {
-      _mm256_stream_si256((void *)(to + done + i), _mm256_load_si256((const void *)(from + done + i)));
-      _mm256_store_si256((void *)(from + done + i), _mm256_setzero_si256());
-    }
-#else
-    memcpy(to + done, from + done, CACHE_LINE);
-    memset(from + done, 0, CACHE_LINE);
-#endif
+    stream_line(to + done, from + done, leaves_zeros);
   }
   memcpy(to + done, from + done, (size_t)(bytes - done));
-  memset(from + done, 0, (size_t)(bytes - done));
+  if (leaves_zeros) {
+    memset(from, 0, (size_t)head);
+    memset(from + done, 0, (size_t)(bytes - done));
+  }
+}
+
+static void move(void *to, void *from, int64_t bytes) {
+  stream_bytes(to, from, bytes, true);
+}
+
+static void stream(void *to, const void *from, int64_t bytes) {
+  stream_bytes(to, (unsigned char *)from, bytes, false);
 }
 
 static void settle(void) {
@@ -362,6 +396,9 @@ EXPAND(VALUE_FP16, INDEX_INT64)
   static void add_owned_##name(const struct backward_line *line) {                                           \
     add_owned_typed(line, value, index);                                                                     \
   }                                                                                                          \
+  static void clear_##name(const struct backward_line *line) {                                               \
+    clear_typed(line, bytes_of(value), index);                                                               \
+  }                                                                                                          \
   static bool store_##name(const struct backward_line *line) {                                               \
     return store_typed(line, index);                                                                         \
   }                                                                                                          \
@@ -402,6 +439,8 @@ EXPAND(VALUE_FP16, INDEX_INT64)
       .round = round_##name,                                                                                 \
       .copy = copy_##name,                                                                                   \
       .move = move,                                                                                          \
+      .stream = stream,                                                                                      \
+      .clear = clear_##name,                                                                                 \
       .settle = settle,                                                                                      \
       .widen = widen_##name,                                                                                 \
       .narrow = narrow_##name,                                                                               \

@@ -130,6 +130,10 @@ struct backward_kernels {
   // Moves bytes to where they aren't read soon, past the caches where it can, and leaves zeros behind. Both
   // lie alike within a cache line.
   void (*move)(void *to, void *from, int64_t bytes);
+  // The same, but leaves the bytes as they are.
+  void (*stream)(void *to, const void *from, int64_t bytes);
+  // Makes zero again what indices name in grad_input, all of which are owned.
+  void (*clear)(const struct backward_line *line);
   // What the calling thread wrote past the caches is there for all threads that it tells of it.
   void (*settle)(void);
   // Widens gradients to float; narrows indices to 32 bits, false if one doesn't fit.
