@@ -14,6 +14,12 @@
 
 enum way { WAY_SCATTER, WAY_COPY, WAY_PULL, WAY_EXPAND };
 
+// What of a slot's scratch is zeros. It is written for every plane, so each has a cache line to itself.
+struct dense_slot {
+  _Alignas(CACHE_LINE) bool zero_sums;
+  bool zero_stage;
+};
+
 struct dense_job {
   const struct operator_run *run;
   const struct backward_plan *plan;
@@ -29,8 +35,7 @@ struct dense_job {
   bool streams;       // gradInput is larger than the caches
   int64_t piece_rows; // of a band, that are scattered at once
   int64_t pull_rows;  // whose gradients fit in the stage
-  // By slot: what of its scratch is zeros.
-  bool zero_sums[OPERATOR_RUN_SLOTS_MAX], zero_stage[OPERATOR_RUN_SLOTS_MAX];
+  struct dense_slot slots[OPERATOR_RUN_SLOTS_MAX];
   _Atomic int64_t taken; // gradients of bands that were pulled or copied
   atomic_bool refused;   // an index is not where it is expected
   struct pull_table table;

@@ -29,7 +29,7 @@ static int64_t pull_rows(struct dense_job *job, size_t slot, int64_t plane, int6
                  table->columns * (int64_t)sizeof(float) % CACHE_LINE == 0 &&
                  (uintptr_t)job->grad_input % CACHE_LINE == 0,
   };
-  job->zero_stage[slot] = false;
+  job->slots[slot].zero_stage = false;
   if (job->index_bytes != sizeof(int32_t) || !within) {
     if (!job->kernels->narrow(stage, indices, count)) {
       return 0;

@@ -6,11 +6,11 @@
 // One plane of 16-bit sums, whose lines begin and end with zeros.
 static void sum_plane(struct dense_job *job, size_t slot, struct backward_line line) {
   line.planes = 1;
-  if (!job->zero_sums[slot]) {
+  if (!job->slots[slot].zero_sums) {
     memset(line.sums, 0, (size_t)line.owned * sizeof(float));
   }
   job->kernels->add(&line);
-  job->zero_sums[slot] = job->sparse;
+  job->slots[slot].zero_sums = job->sparse;
   if (job->sparse) {
     memset(line.grad_input, 0, (size_t)(line.owned * job->value_bytes));
     job->kernels->round_named(&line);
@@ -58,7 +58,7 @@ static void scatter_group(struct dense_job *job, size_t slot, int64_t plane, int
   unsigned char *to = job->grad_input + plane * job->plane_elements * job->value_bytes;
   int64_t bytes = planes * job->plane_elements * job->value_bytes;
   bool is_float = job->value_bytes == sizeof(float);
-  bool *zero = is_float ? &job->zero_sums[slot] : &job->zero_stage[slot];
+  bool *zero = is_float ? &job->slots[slot].zero_sums : &job->slots[slot].zero_stage;
   line.grad_input = to;
   if (job->streams) {
     unsigned char *scratch =
@@ -170,11 +170,11 @@ static void scatter_piece_16_bit(struct dense_job *job, size_t slot, const struc
     }
     memset(piece->line.grad_input, 0, bytes);
   }
-  if (!job->zero_sums[slot]) {
+  if (!job->slots[slot].zero_sums) {
     memset(piece->line.sums, 0, (size_t)(job->piece_rows * job->plan->grad_input.columns) * sizeof(float));
   }
   add_rows(job, piece);
-  job->zero_sums[slot] = job->sparse;
+  job->slots[slot].zero_sums = job->sparse;
   if (job->sparse) {
     each_row(job, piece, job->kernels->round_named);
     each_row(job, piece, job->kernels->zero_named);
@@ -217,10 +217,10 @@ void dense_scatter_piece(struct dense_job *job, size_t slot, int64_t plane, int6
     add_rows(job, &piece);
     return;
   }
-  if (!job->zero_sums[slot]) {
+  if (!job->slots[slot].zero_sums) {
     memset(dense_slot_sums(job, slot), 0,
            (size_t)(job->piece_rows * grad_input->columns) * sizeof(float) + CACHE_LINE);
-    job->zero_sums[slot] = true;
+    job->slots[slot].zero_sums = true;
   }
   piece.line.sums = (float *)dense_like((unsigned char *)dense_slot_sums(job, slot), to);
   add_rows(job, &piece);
