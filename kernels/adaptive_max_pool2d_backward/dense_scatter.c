@@ -64,7 +64,9 @@ static void scatter_group(struct dense_job *job, size_t slot, int64_t plane, int
     unsigned char *scratch =
         is_float ? (unsigned char *)dense_slot_sums(job, slot) : dense_slot_stage(job, slot);
     if (!*zero) {
-      memset(scratch, 0, (size_t)(bytes + CACHE_LINE));
+      int64_t most = job->plan->stream_planes * job->plane_elements * job->value_bytes;
+      memset(scratch, 0, (size_t)(most + CACHE_LINE));
+      *zero = true;
     }
     line.grad_input = dense_like(scratch, to);
   } else if (is_float) {
@@ -84,8 +86,6 @@ static void scatter_group(struct dense_job *job, size_t slot, int64_t plane, int
     } else {
       job->kernels->move(to, line.grad_input, bytes);
     }
-    // The last group has fewer planes than others, which need more zeros.
-    *zero = planes == job->plan->stream_planes;
   }
 }
 

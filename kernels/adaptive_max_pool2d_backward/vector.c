@@ -252,7 +252,12 @@ INLINE void clear_typed(const struct backward_line *line, int64_t value_bytes, e
   const unsigned char *indices = line->indices;
   unsigned char *to = line->grad_input;
   int64_t count = line->count;
-  for (int64_t plane = 0; plane < line->planes; plane++) {
+  // One gradient in each plane: there is nothing to loop over in a plane.
+  for (int64_t plane = 0; plane < line->planes && count == 1; plane++) {
+    memset(to + (plane * line->owned + index_at(indices, plane, index)) * value_bytes, 0,
+           (size_t)value_bytes);
+  }
+  for (int64_t plane = 0; plane < line->planes && count > 1; plane++) {
 #pragma GCC unroll 4
     for (int64_t i = 0; i < count; i++) {
       memset(to + index_at(indices, i, index) * value_bytes, 0, (size_t)value_bytes);
