@@ -157,7 +157,7 @@ static int64_t choose_piece_rows(const struct dense_job *job) {
 static bool choose_streams(const struct dense_job *job) {
   const struct cpu *cpu = job->run->cpu;
   int64_t bytes = job->plan->grad_input.planes * job->plane_elements * job->value_bytes;
-  return bytes > BACKWARD_STREAM_BYTES_MIN && cpu != NULL && bytes > cpu->l3_bytes;
+  return bytes > BACKWARD_STREAM_BYTES_MIN && cpu != NULL && bytes > cpu->l3_bytes / 3 * 2;
 }
 
 bool backward_run_dense(const struct operator_run *run, bool *done, struct status *status) {

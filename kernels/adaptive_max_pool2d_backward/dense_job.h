@@ -32,7 +32,7 @@ struct dense_job {
   bool disjoint;      // no two windows share a position
   bool sparse;        // few positions get a gradient
   bool few_lines;     // few cache lines of gradInput get one
-  bool streams;       // gradInput is larger than the caches
+  bool streams;       // gradInput is nearly as large as the caches, or larger
   int64_t piece_rows; // of a band, that are scattered at once
   int64_t pull_rows;  // whose gradients fit in the stage
   struct dense_slot slots[OPERATOR_RUN_SLOTS_MAX];
