@@ -1,10 +1,10 @@
 """From microseconds to ratios and targets. Knows nothing of who measured."""
 
 import dataclasses
-import math
 import statistics
 
 import cases
+from common.ratios import ratio
 
 PEERS = ("torch", "torch channels_last", "onednn nchw", "onednn blocked")
 # Outputs that no cache of a core's complex holds, and so few gradients that writing zeros is the work.
@@ -21,22 +21,6 @@ class Row:
 
     def median(self, name):
         return statistics.median(self.rounds[name])
-
-
-@dataclasses.dataclass(frozen=True)
-class Ratio:
-    """The median of the rounds' ratios with their quartiles."""
-
-    median: float
-    low: float
-    high: float
-
-
-def ratio(numerator, denominator):
-    """Of two contestants' rounds: each round's figures were taken one shortly after the other."""
-    quotients = [a / b for a, b in zip(numerator, denominator)]
-    low, _, high = statistics.quantiles(quotients, n=4, method="inclusive") if len(quotients) > 1 else quotients * 3
-    return Ratio(statistics.median(quotients), low, high)
 
 
 def ours(path, index_type):
@@ -78,10 +62,6 @@ def possible(row, peer, index_type):
     if name is None or peer not in row.rounds:
         return None
     return ratio(row.rounds[peer], row.rounds[name])
-
-
-def geometric_mean(values):
-    return math.exp(statistics.fmean(math.log(value) for value in values))
 
 
 def row_to_json(row, path):

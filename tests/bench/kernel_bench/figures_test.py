@@ -11,6 +11,7 @@ import plot
 import rounds
 import tables
 import targets
+from common import ratios
 
 DENSE = (1, 64, 112, 112, 56, 56)
 SPARSE = (32, 64, 112, 112, 7, 7)
@@ -32,16 +33,16 @@ def target(found, name):
 
 def test_ratio_is_the_median_of_the_rounds_ratios():
     # The quotients are 2, 4 and 1; the medians' quotient would be 3.
-    quotient = figures.ratio([6, 4, 2], [3, 1, 2])
+    quotient = ratios.ratio([6, 4, 2], [3, 1, 2])
     assert (quotient.median, quotient.low, quotient.high) == (2, 1.5, 3)
 
 
 def test_one_round_has_no_spread():
-    assert figures.ratio([3], [2]) == figures.Ratio(1.5, 1.5, 1.5)
+    assert ratios.ratio([3], [2]) == ratios.Ratio(1.5, 1.5, 1.5)
 
 
 def test_geometric_mean_of_reciprocals_is_one():
-    assert figures.geometric_mean([4, 0.25]) == pytest.approx(1)
+    assert ratios.geometric_mean([4, 0.25]) == pytest.approx(1)
 
 
 def test_best_peer_has_the_lowest_median():

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import re
 import sys
 import time
@@ -19,9 +18,7 @@ import plot
 import rounds
 import tables
 import targets
-
-# Above it the machine does other work.
-IDLE_LOAD_AVERAGE = 0.3
+from common import machines
 
 
 def parse_arguments(arguments):
@@ -34,20 +31,11 @@ def parse_arguments(arguments):
     return parser.parse_args(arguments)
 
 
-def cpu_model():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def machine(kernels, onednn, effort):
     """What the figures depend on besides the code."""
     capability = re.search(r"CPU capability usage: (\S+)", torch.__config__.show())
     return {
-        "cpu": cpu_model(),
-        "processors": os.cpu_count(),
-        "load_average": os.getloadavg()[0],
-        "kernel": platform.release(),
+        **machines.describe(),
         "paths": kernels.paths(),
         "torch": torch.__version__,
         "torch_capability": capability.group(1) if capability else None,
@@ -103,8 +91,7 @@ def main(arguments):
     kernels = libraries.Kernels(str(folder / "libkernel_bench.so"))
     onednn = libraries.OneDnn(str(folder / "libonednn_bench.so"))
     about = machine(kernels, onednn, effort)
-    if about["load_average"] > IDLE_LOAD_AVERAGE:
-        print("other programs are running: figures, above all of several threads, say little", file=sys.stderr)
+    machines.warn_if_busy(about, "figures, above all of several threads, say little")
     print("\n".join(f"{key}: {value}" for key, value in about.items()))
     begin = time.monotonic()
     try:

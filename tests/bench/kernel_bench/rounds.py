@@ -3,6 +3,8 @@
 import itertools
 import time
 
+from common.turns import turns
+
 # libgomp's threads spin for a while after their work; the next contestant shall not meet them.
 PAUSE_SECONDS = 0.002
 # A round of one contestant is so many parts of which the fastest counts: one that was interrupted says more about the
@@ -36,11 +38,8 @@ def run(calls, rounds, block_seconds, rest=lambda: None):
         sizes[name] = size_of_a_round(part(call, 1), block_seconds)
         rest()
     figures = {name: [] for name in calls}
-    names = list(calls)
-    for number in range(rounds):
-        # Nobody always follows the same one.
-        turn = number * len(names) // rounds
-        for name in names[turn:] + names[:turn]:
+    for names in turns(calls, rounds):
+        for name in names:
             time.sleep(PAUSE_SECONDS)
             parts, length = sizes[name]
             figures[name].append(min(part(calls[name], length) for _ in range(parts)) * 1e6)

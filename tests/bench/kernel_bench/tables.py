@@ -4,6 +4,7 @@ import math
 
 import cases
 import figures
+from common import goals
 
 
 def _number(value, width=7):
@@ -96,26 +97,7 @@ def product_lines(rows):
     return lines
 
 
-def _outcome(target):
-    if target.doubt and target.value is not None:
-        return "not judged: " + target.doubt
-    if target.met is None:
-        return "not measured"
-    if not target.met:
-        return "not met"
-    return "met, goal too" if target.goal_met else "met"
-
-
 def target_lines(targets):
-    width = max(len(target.name) for target in targets)
-    lines = ["\n" + "target".ljust(width) + "   value  at least    goal  at limit  outcome (where)"]
-    for target in targets:
-        sign = "<=" if target.at_most else ">="
-        value = "      -" if target.value is None else f"{target.value:7.2f}"
-        goal = "-" if target.goal is None else f"{sign}{target.goal:.2f}"
-        at_limit = "-" if target.at_limit is None else f"{target.at_limit:.2f}"
-        where = f" ({target.where})" if target.where else ""
-        lines.append(f"{target.name.ljust(width)} {value}  {sign}{target.at_least:6.2f}  {goal:>6}  {at_limit:>8}"
-                     f"  {_outcome(target)}{where}")
-    lines.append("at limit: the value that a kernel would have which took as long as the memory takes for the same bytes")
-    return lines
+    return goals.target_lines(targets) + [
+        "at limit: the value that a kernel would have which took as long as the memory takes for the same bytes"
+    ]

@@ -1,46 +1,13 @@
 """What the kernels are to reach, and what they reached. Knows nothing of who measured."""
 
-import dataclasses
-import typing
-
 import cases
 import figures
+from common.goals import Target
+from common.ratios import geometric_mean, ratio
 
 
 # A second thread costs at most this factor, with tiny work, where the machine does nothing else.
 DISTURBED = 5
-
-
-@dataclasses.dataclass
-class Target:
-    name: str
-    at_least: float
-    goal: typing.Optional[float]
-    value: typing.Optional[float] = None
-    where: str = ""  # the case that decides, or why there is no value
-    at_most: bool = False  # the value is a multiple of the limit: lower is better
-    doubt: str = ""  # why the value isn't judged
-    at_limit: typing.Optional[float] = None  # what the value would be if ours took no longer than the memory needs
-
-    def _reaches(self, mark):
-        return None if self.value is None or mark is None or self.doubt else (
-            self.value <= mark if self.at_most else self.value >= mark)
-
-    @property
-    def met(self):
-        """None: not measured."""
-        return self._reaches(self.at_least)
-
-    @property
-    def goal_met(self):
-        return self._reaches(self.goal)
-
-    def to_json(self):
-        return {
-            "name": self.name, "value": self.value, "at_least": self.at_least, "goal": self.goal, "met": self.met,
-            "goal_met": self.goal_met, "lower_is_better": self.at_most, "where": self.where, "doubt": self.doubt,
-            "at_limit": self.at_limit,
-        }
 
 
 class _Found:
@@ -59,10 +26,10 @@ class _Found:
 
     def mean(self, target):
         if self.values:
-            target.value = figures.geometric_mean(self.values)
+            target.value = geometric_mean(self.values)
             target.where = f"{len(self.values)} shapes"
             if None not in self.at_limit:
-                target.at_limit = figures.geometric_mean(self.at_limit)
+                target.at_limit = geometric_mean(self.at_limit)
         return target
 
     def worst(self, target):
@@ -147,7 +114,7 @@ def _products(rows):
                                       ("aclnnMm bf16 1024^3 against fp32's rate", 0.8, "mm fp32", "mm bf16")):
         found = _Found()
         for row in _select(rows, operator="mm"):
-            found.add(figures.ratio(row.rounds[peer], row.rounds[own]), row.case)
+            found.add(ratio(row.rounds[peer], row.rounds[own]), row.case)
         yield found.worst(Target(name, at_least, None))
 
 
