@@ -26,10 +26,11 @@ class ServerProcess:
     Use as a context manager: leaving it stops the server and fails if it crashed or a sanitizer reported.
     """
 
-    def __init__(self, *flags, listen=("127.0.0.1:0",), environment=None):
+    def __init__(self, *flags, listen=("127.0.0.1:0",), environment=None, prefix=()):
+        """prefix: a command that becomes the server, such as one that enters a network namespace first."""
         self._folder = tempfile.TemporaryDirectory(prefix="aclnn-server-")
         self._log_path = os.path.join(self._folder.name, "stderr.log")
-        command = [BINARY]
+        command = [*prefix, BINARY]
         for address in listen:
             command += ["--listen", address]
         self.command = command + list(flags)

@@ -1,0 +1,141 @@
+"""The rows over this machine's loopback."""
+
+import functools
+
+from transport_bench import links, rows
+from transport_bench.stage import Stage
+
+MESSAGE_BYTES = 1 << 20
+CONCURRENCY = 32
+DEPTH = 32
+# The Python service takes that much longer; rates don't depend on how many calls they are taken from.
+SERVICE_SHARE = 4
+
+DOWNLOAD = "download of an incompressible gradInput"
+UPLOAD = "upload"
+POOLED = "download of gradInput 112x112 -> 7x7"
+SMALL = "small job, one call each, p50"
+CONCURRENT = f"small jobs, one call each, concurrency {CONCURRENCY}"
+PIPELINED = "small jobs, pipelined on one stream"
+ALONE = "small jobs, one call each, concurrency 1"
+WHOLE = "whole backward 112x112 -> 7x7"
+
+BARE_SPLIT = "bare, a batch for each step"
+BARE_THREADS = f"bare, {CONCURRENCY} threads"
+OURS_CODEC = "ours, LZ4 offered"
+
+
+def large_bytes(effort, size=112):
+    return effort.planes[0] * effort.planes[1] * size * size * 4
+
+
+def gigabytes_per_second(size, seconds):
+    return size / seconds / 1e9
+
+
+def download_rate(client, shape, codec):
+    """Of a whole job what comes after its run; call and begin count too."""
+    found = client.ask("backward", *shape, codec)
+    size = shape[0] * shape[1] * shape[2] * shape[3] * 4
+    return gigabytes_per_second(
+        size, found["seconds"] - found["queue_seconds"] - found["upload_seconds"] - found["compute_seconds"])
+
+
+def upload_rate(client, effort):
+    """Of a forward job with next to no output all but the wait for memory and the run."""
+    found = client.ask("forward", *effort.planes, 112, 112, 1, 1, 0)
+    return gigabytes_per_second(
+        large_bytes(effort), found["seconds"] - found["queue_seconds"] - found["compute_seconds"])
+
+
+def bare_rate(stage, direction, size):
+    return gigabytes_per_second(size, stage.bare.ask(direction, size, min(size, MESSAGE_BYTES))["seconds"])
+
+
+def tcp_rate(stage, sent, received):
+    return gigabytes_per_second(sent + received, stage.tcp.ask("exchange", 1, sent, received)["seconds"])
+
+
+def call(function, *arguments):
+    return functools.partial(function, *arguments)
+
+
+def stream_rows(stage, effort):
+    size = large_bytes(effort)
+    dense, pooled = (*effort.planes, 112, 112, 112, 112), (*effort.planes, 112, 112, 7, 7)
+    bare_download = call(bare_rate, stage, "download", size)
+    yield rows.Row(stage.link.name, DOWNLOAD, "GB/s", False), {
+        "tcp": call(tcp_rate, stage, 0, size),
+        "bare": bare_download,
+        "ours": call(download_rate, stage.ours, dense, 0),
+        OURS_CODEC: call(download_rate, stage.ours, dense, 1),
+    }
+    yield rows.Row(stage.link.name, UPLOAD, "GB/s", False), {
+        "tcp": call(tcp_rate, stage, size, 0),
+        "bare": call(bare_rate, stage, "upload", size),
+        "ours": call(upload_rate, stage.ours, effort),
+    }
+    yield rows.Row(stage.link.name, POOLED, "GB/s", False), {
+        "bare": bare_download,
+        "ours": call(download_rate, stage.ours, pooled, 0),
+        OURS_CODEC: call(download_rate, stage.ours, pooled, 1),
+    }
+
+
+def echo(stage, figure, calls, threads, slots, split):
+    sizes = stage.ours.ask("sizes")
+    words = (calls, threads, slots, int(sizes["request_bytes"]), int(sizes["reply_bytes"]), split)
+    return stage.bare.ask("echo", *words)[figure]
+
+
+def small(client, figure, calls, threads):
+    return client.ask("small", calls, threads)[figure]
+
+
+def pipelined(client, jobs):
+    return client.ask("pipelined", jobs, DEPTH)["per_second"]
+
+
+def small_rows(stage, effort):
+    calls, concurrent = effort.calls, effort.concurrent_calls
+    yield rows.Row(stage.link.name, SMALL, "us", True), {
+        "bare": call(echo, stage, "p50_us", calls, 1, 1, 0),
+        BARE_SPLIT: call(echo, stage, "p50_us", calls, 1, 1, 1),
+        "ours": call(small, stage.ours, "p50_us", calls, 1),
+        "python service": call(small, stage.service, "p50_us", calls // SERVICE_SHARE, 1),
+    }
+    yield rows.Row(stage.link.name, CONCURRENT, "1/s", False), {
+        "bare": call(echo, stage, "per_second", concurrent, 1, CONCURRENCY, 0),
+        BARE_THREADS: call(echo, stage, "per_second", concurrent, CONCURRENCY, 1, 0),
+        "ours": call(small, stage.ours, "per_second", concurrent, CONCURRENCY),
+        "python service": call(small, stage.service, "per_second", concurrent // SERVICE_SHARE, CONCURRENCY),
+    }
+    yield rows.Row(stage.link.name, PIPELINED, "1/s", False), {
+        ALONE: call(small, stage.ours, "per_second", calls, 1),
+        "ours": call(pipelined, stage.ours, effort.pipelined_jobs),
+        "python service": call(pipelined, stage.service, effort.pipelined_jobs // SERVICE_SHARE),
+    }
+
+
+def whole_milliseconds(client, *words):
+    return client.ask("backward", *words)["seconds"] * 1e3
+
+
+def whole_rows(stage, effort):
+    pooled = (*effort.planes, 112, 112, 7, 7)
+    yield rows.Row(stage.link.name, WHOLE, "ms", True), {
+        "ours": call(whole_milliseconds, stage.ours, *pooled, 0),
+        OURS_CODEC: call(whole_milliseconds, stage.ours, *pooled, 1),
+        "ours, Python client": call(whole_milliseconds, stage.ours_python, *pooled),
+        "python service": call(whole_milliseconds, stage.service, *pooled, 0),
+        "python service, Python client": call(whole_milliseconds, stage.service_python, *pooled),
+    }
+
+
+def measure_all(effort):
+    """Every row over the loopback."""
+    with Stage(links.Loopback()) as stage:
+        for part in (small_rows, stream_rows, whole_rows):
+            for row, calls in part(stage, effort):
+                yield rows.measure(row, calls, effort.rounds, effort.patience_seconds)
+

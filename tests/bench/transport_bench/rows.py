@@ -1,0 +1,79 @@
+"""Rows of the table: contestants that take turns, and what each needed in every round."""
+
+import dataclasses
+import statistics
+import sys
+import time
+
+from common.turns import turns
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """How much is measured."""
+
+    rounds: int
+    planes: tuple  # N, C of the large jobs
+    calls: int  # small jobs in a round, one after the other
+    concurrent_calls: int  # small jobs in a round at concurrency 32
+    pipelined_jobs: int
+    # A contestant that takes longer for one call has that one figure: a hopeless one shall not cost minutes.
+    patience_seconds: float
+    link_rounds: int  # of what moves 100 MB over 1 Gbit/s
+
+
+FULL = Effort(rounds=9, planes=(32, 64), calls=1000, concurrent_calls=4800, pipelined_jobs=5000, patience_seconds=6,
+              link_rounds=5)
+QUICK = Effort(rounds=3, planes=(32, 64), calls=500, concurrent_calls=1600, pipelined_jobs=2000, patience_seconds=2,
+               link_rounds=1)
+
+
+@dataclasses.dataclass
+class Row:
+    """One figure of several contestants: {contestant: [value of each round]}."""
+
+    link: str
+    name: str
+    unit: str
+    lower_is_better: bool
+    rounds: dict = dataclasses.field(default_factory=dict)
+
+    def median(self, contestant):
+        return statistics.median(self.rounds[contestant])
+
+    def spread(self, contestant):
+        """The largest over the smallest."""
+        return max(self.rounds[contestant]) / min(self.rounds[contestant])
+
+    def best(self, contestants):
+        """The one with the best median of those that took part."""
+        chosen = min if self.lower_is_better else max
+        return chosen((name for name in contestants if name in self.rounds), key=self.median)
+
+    def to_json(self):
+        return {
+            "link": self.link, "name": self.name, "unit": self.unit, "lower_is_better": self.lower_is_better,
+            "contestants": {
+                name: {"median": self.median(name), "min": min(values), "max": max(values), "rounds": values}
+                for name, values in self.rounds.items()
+            },
+        }
+
+
+def measure(row, calls, rounds, patience_seconds):
+    """Fills the row from calls without arguments that return its figure."""
+    print(f"{row.link}: {row.name}", file=sys.stderr, flush=True)
+    for name, call in calls.items():
+        call()  # connects, plans, touches memory
+        begin = time.monotonic()
+        value = call()
+        if time.monotonic() - begin > patience_seconds:
+            row.rounds[name] = [value]
+    patient = [name for name in calls if name not in row.rounds]
+    for name in patient:
+        row.rounds[name] = []
+    for names in turns(patient, rounds):
+        for name in names:
+            row.rounds[name].append(calls[name]())
+    row.rounds = {name: row.rounds[name] for name in calls}
+    return row
