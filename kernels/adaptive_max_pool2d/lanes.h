@@ -131,6 +131,13 @@ INLINE ints lane_numbers(void) {
 
 typedef __mmask16 condition;
 
+INLINE ints even_in_blocks(ints a, ints b) {
+  return (ints)_mm512_shuffle_ps((__m512)a, (__m512)b, 0x88);
+}
+INLINE ints odd_in_blocks(ints a, ints b) {
+  return (ints)_mm512_shuffle_ps((__m512)a, (__m512)b, 0xdd);
+}
+
 INLINE condition greater_floats(ints a, ints b) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
 }
@@ -163,6 +170,9 @@ INLINE ints choose(condition first, ints a, ints b) {
 }
 INLINE ints larger_words(ints a, ints b) {
   return (ints)_mm512_max_epu32((__m512i)a, (__m512i)b);
+}
+INLINE ints smaller_words(ints a, ints b) {
+  return (ints)_mm512_min_epu32((__m512i)a, (__m512i)b);
 }
 INLINE bool any_greater(ints a, ints b) {
   return _mm512_cmpgt_epi32_mask((__m512i)a, (__m512i)b) != 0;
@@ -208,6 +218,12 @@ INLINE condition less_ints(ints a, ints b) {
 }
 
 #if FORWARD_VECTOR_BYTES == 32 && defined(__AVX2__)
+INLINE ints even_in_blocks(ints a, ints b) {
+  return (ints)_mm256_shuffle_ps((__m256)a, (__m256)b, 0x88);
+}
+INLINE ints odd_in_blocks(ints a, ints b) {
+  return (ints)_mm256_shuffle_ps((__m256)a, (__m256)b, 0xdd);
+}
 INLINE condition unordered_floats(ints a, ints b) {
   return (ints)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q);
 }
@@ -228,6 +244,9 @@ INLINE ints choose(condition first, ints a, ints b) {
 }
 INLINE ints larger_words(ints a, ints b) {
   return (ints)_mm256_max_epu32((__m256i)a, (__m256i)b);
+}
+INLINE ints smaller_words(ints a, ints b) {
+  return (ints)_mm256_min_epu32((__m256i)a, (__m256i)b);
 }
 INLINE bool any_greater(ints a, ints b) {
   return _mm256_movemask_epi8((__m256i)(a > b)) != 0;
@@ -253,6 +272,12 @@ INLINE ints widen(halves a) {
   return (ints)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)a), 16);
 }
 #else
+INLINE ints even_in_blocks(ints a, ints b) {
+  return __builtin_shuffle(a, b, (ints)EVEN);
+}
+INLINE ints odd_in_blocks(ints a, ints b) {
+  return __builtin_shuffle(a, b, (ints)EVEN + 1);
+}
 INLINE ints choose(condition first, ints a, ints b) {
   return (first & a) | (~first & b);
 }
@@ -280,6 +305,9 @@ INLINE few_ints upper_half(ints a) {
 }
 INLINE ints larger_words(ints a, ints b) {
   return choose((ints)((words)a > (words)b), a, b);
+}
+INLINE ints smaller_words(ints a, ints b) {
+  return choose((ints)((words)a < (words)b), a, b);
 }
 INLINE bool any_greater(ints a, ints b) {
   wides above = (wides)(a > b);

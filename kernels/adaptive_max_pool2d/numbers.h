@@ -55,6 +55,35 @@ INLINE numbers odd_numbers(numbers a, numbers b) {
 #endif
 }
 
+// The even and the odd lanes of two vectors in an order that the processor gives at little cost; in_order
+// puts them into another.
+#if FORWARD_ELEMENT_BITS == 16
+INLINE numbers left_numbers(numbers a, numbers b) {
+  return even_numbers(a, b);
+}
+INLINE numbers right_numbers(numbers a, numbers b) {
+  return odd_numbers(a, b);
+}
+INLINE numbers in_order(numbers a, numbers order) {
+  (void)order; // they are
+  return a;
+}
+#else
+INLINE numbers left_numbers(numbers a, numbers b) {
+  return even_in_blocks(a, b);
+}
+INLINE numbers right_numbers(numbers a, numbers b) {
+  return odd_in_blocks(a, b);
+}
+// Where left_numbers has the even lane number 2 * `pair` of its first or second vector.
+INLINE int64_t left_lane(int64_t pair, int64_t vector) {
+  return pair / 2 * 4 + vector * 2 + pair % 2;
+}
+INLINE numbers in_order(numbers a, numbers order) {
+  return __builtin_shuffle(a, order);
+}
+#endif
+
 // A part of as many lanes as ints have.
 INLINE ints words_of_places(numbers places, int part) {
 #if FORWARD_ELEMENT_BITS == 16

@@ -5,13 +5,17 @@
 
 #include "kernels/adaptive_max_pool2d/vector_elements.h"
 
+// How far ahead of what is looked at memory is asked for what comes next: as long as it takes to arrive.
+#define SQUARES_AHEAD_BYTES 4096
+
 // The places of a square's elements from the first of its pair of rows on, for a vector of squares.
 struct square_places {
   numbers upper[2];
   numbers lower[2];
+  numbers order; // see in_order
 };
 
-// A vector of outputs: elements, and places as above.
+// A vector of outputs: elements, and places as above. In the order that left_numbers has.
 struct square_winners {
   numbers raw;
   numbers places;
@@ -20,8 +24,8 @@ struct square_winners {
 // Vectors of rows as they are in memory. Of equals the first wins: the left one, and the upper.
 INLINE struct square_winners best_of_squares(const numbers upper[2], const numbers lower[2],
                                              const struct square_places *places, struct watch *watch) {
-  numbers raw[4] = {even_numbers(upper[0], upper[1]), odd_numbers(upper[0], upper[1]),
-                    even_numbers(lower[0], lower[1]), odd_numbers(lower[0], lower[1])};
+  numbers raw[4] = {left_numbers(upper[0], upper[1]), right_numbers(upper[0], upper[1]),
+                    left_numbers(lower[0], lower[1]), right_numbers(lower[0], lower[1])};
   numbers values[4];
   UNROLLED for (int i = 0; i < 4; i++) {
     values[i] = numbers_of(raw[i]);
@@ -56,11 +60,13 @@ INLINE void pool_wide_squares(const element *upper, int64_t columns, int32_t pos
     const numbers above[2] = {load_raw(upper + 2 * at), load_raw(upper + 2 * at + LANES)};
     const numbers below[2] = {load_raw(lower + 2 * at), load_raw(lower + 2 * at + LANES)};
     struct square_winners winners = best_of_squares(above, below, places, watch);
-    store_raw(results, at, winners.raw, LANES, true);
-    store_places(results, at, winners.places, position + 2 * (int32_t)at, LANES, true);
+    store_raw(results, at, in_order(winners.raw, places->order), LANES, true);
+    store_places(results, at, in_order(winners.places, places->order), position + 2 * (int32_t)at, LANES,
+                 true);
   }
 }
 
+#if FORWARD_ELEMENT_BITS == 16
 // Two vectors that hold the same row of `rows` pairs of rows, each from its own share of the lanes on.
 INLINE void load_shared(const element *row, int64_t columns, int rows, numbers loaded[2]) {
   if (rows == 1) {
@@ -103,11 +109,23 @@ INLINE void pool_narrow_squares(const element *upper, int64_t columns, int rows,
     }
   }
 }
+#endif
 
 INLINE struct square_places square_places_of(int64_t columns, int rows) {
+#if FORWARD_ELEMENT_BITS == 16
   numbers left = (number_lanes() & (element)(LANES / rows - 1)) * 2;
+  numbers order = number_lanes();
+#else
+  numbers next = number_lanes() + (rows == 1 ? LANES : 0);
+  numbers left = left_numbers(number_lanes(), next);
+  numbers order = {0};
+  int64_t outputs = rows == 1 ? LANES / 2 : columns / 2; // of each vector
+  for (int64_t lane = 0; lane < LANES && lane < 2 * outputs; lane++) {
+    order[lane] = (element)left_lane(lane < outputs ? lane : lane - outputs, lane < outputs ? 0 : 1);
+  }
+#endif
   numbers below = left + (element)columns;
-  return (struct square_places){{left, left + 1}, {below, below + 1}};
+  return (struct square_places){{left, left + 1}, {below, below + 1}, order};
 }
 
 // The position of the next pair of rows.
@@ -116,18 +134,27 @@ INLINE int32_t next_position(const struct forward_squares *squares, int32_t posi
   return next == squares->plane ? 0 : next;
 }
 
+// The last pair of rows that a vector may begin with, for what it reads and for what it writes.
+INLINE int64_t last_of_squares(const struct forward_elements *elements, const struct forward_squares *squares,
+                               int64_t room, int rows) {
+  int64_t outputs = squares->columns / 2;
+  int64_t span = rows == 1 ? 2 * LANES : 2 * (LANES / rows);
+  int64_t written = HALF ? LANES / rows : LANES;
+  int64_t written_rows = HALF ? rows - 1 : 0;
+  int64_t left = elements->count - squares->offset - squares->columns - span;
+  int64_t readable = left < 0 ? -1 : left / (2 * squares->columns) - (rows - 1);
+  int64_t writable = room < written ? -1 : (room - written) / outputs - written_rows;
+  int64_t last = readable < writable ? readable : writable;
+  return last < squares->row_pairs - rows ? last : squares->row_pairs - rows;
+}
+
+#if FORWARD_ELEMENT_BITS == 16
 INLINE int64_t pool_rows_of_squares(struct forward_elements elements, struct forward_squares squares,
                                     struct forward_results results, int rows, struct watch *watch) {
   const element *upper = element_at(&elements, squares.offset);
   const int64_t outputs = squares.columns / 2;
   struct square_places places = square_places_of(squares.columns, rows);
-  // The last pair of rows that a vector may begin with, for what it reads and for what it writes.
-  int64_t span = rows == 1 ? 2 * LANES : 2 * (LANES / rows);
-  int64_t left = elements.count - squares.offset - squares.columns - span;
-  int64_t readable = left < 0 ? -1 : left / (2 * squares.columns) - (rows - 1);
-  int64_t writable = results.room < LANES / rows ? -1 : (results.room - LANES / rows) / outputs - (rows - 1);
-  int64_t last = readable < writable ? readable : writable;
-  last = last < squares.row_pairs - rows ? last : squares.row_pairs - rows;
+  int64_t last = last_of_squares(&elements, &squares, results.room, rows);
   int64_t done = 0;
   for (int32_t position = squares.position; done <= last; done += rows) {
     int32_t positions[4];
@@ -140,6 +167,36 @@ INLINE int64_t pool_rows_of_squares(struct forward_elements elements, struct for
   }
   return done;
 }
+#else
+// One or two pairs of rows in a vector of outputs. What is stored beyond the results is written again.
+INLINE int64_t pool_rows_of_squares(struct forward_elements elements, struct forward_squares squares,
+                                    struct forward_results results, int rows, struct watch *watch) {
+  const element *upper = element_at(&elements, squares.offset);
+  const int64_t columns = squares.columns;
+  const int64_t second = rows == 1 ? LANES : 2 * columns;
+  const int32_t second_position = rows == 1 ? squares.position : next_position(&squares, squares.position);
+  struct square_places places = square_places_of(columns, rows);
+  numbers positions = left_numbers(every_number(squares.position), every_number(second_position));
+  numbers advance = every_number((int32_t)(2 * columns * rows % squares.plane));
+  int64_t last = last_of_squares(&elements, &squares, results.room, rows);
+  int64_t done = 0;
+  for (; done <= last; done += rows) {
+    UNROLLED for (int i = 0; i < 4; i++) {
+      ask_for((const char *)(upper + i / 2 * second + i % 2 * columns) + SQUARES_AHEAD_BYTES);
+    }
+    const numbers above[2] = {load_raw(upper), load_raw(upper + second)};
+    const numbers below[2] = {load_raw(upper + columns), load_raw(upper + columns + second)};
+    struct square_winners winners = best_of_squares(above, below, &places, watch);
+    int64_t at = done * (columns / 2);
+    store_raw(&results, at, in_order(winners.raw, places.order), LANES, true);
+    store_positions(&results, at, in_order(winners.places + positions, places.order), LANES, true);
+    positions += advance;
+    positions = smaller_words(positions, positions - squares.plane);
+    upper += 2 * columns * rows;
+  }
+  return done;
+}
+#endif
 
 INLINE int64_t pool_wide_rows_of_squares(struct forward_elements elements, struct forward_squares squares,
                                          struct forward_results results, struct watch *watch) {
