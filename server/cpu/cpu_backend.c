@@ -80,6 +80,36 @@ static struct backend_run_task *queue_take(struct cpu_backend *cpu, struct task_
   return task;
 }
 
+// Moves the tasks whose jobs were cancelled to another queue. Under the lock.
+static void queue_sort_out(struct task_queue *queue, struct task_queue *cancelled) {
+  struct backend_run_task *task = queue->first;
+  queue->first = queue->last = NULL;
+  while (task != NULL) {
+    struct backend_run_task *next = task->_next;
+    bool out = task->run.cancelled != NULL && atomic_load(task->run.cancelled);
+    struct task_queue *to = out ? cancelled : queue;
+    task->_next = NULL;
+    *(to->last != NULL ? &to->last->_next : &to->first) = task;
+    to->last = task;
+    task = next;
+  }
+}
+
+// What waits behind a long run gives its memory back now, and not when that has ended.
+static void cpu_cancelled(struct backend *backend) {
+  struct cpu_backend *cpu = from_backend(backend);
+  struct task_queue cancelled = {.first = NULL, .last = NULL};
+  pthread_mutex_lock(&cpu->mutex);
+  queue_sort_out(&cpu->small, &cancelled);
+  queue_sort_out(&cpu->large, &cancelled);
+  pthread_mutex_unlock(&cpu->mutex);
+  while (cancelled.first != NULL) {
+    struct backend_run_task *task = cancelled.first;
+    cancelled.first = task->_next;
+    run_task(cpu, task, NULL); // ends it
+  }
+}
+
 static void *run_small(void *argument) {
   struct cpu_backend *cpu = argument;
   struct backend_run_task *task;
@@ -175,6 +205,7 @@ static bool create_with_pool(const struct cpu_backend_options *options, struct p
       .target = TARGET_CPU,
       .numerics = 1u << NUMERICS_EXACT,
       .run = cpu_run,
+      .cancelled = cpu_cancelled,
       .destroy = cpu_destroy,
   };
   cpu->options = *options;

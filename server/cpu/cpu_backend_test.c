@@ -267,6 +267,36 @@ static void cancelled_job_does_not_begin(void **state) {
   backend->destroy(backend);
 }
 
+static void job_cancelled_behind_a_long_one_is_answered_at_once(void **state) {
+  (void)state;
+  struct backend *backend = make_backend(THREADS);
+  struct probe running, cancelled, waiting;
+  atomic_bool flag = false;
+  probe_init(&running, LARGE_BYTES);
+  probe_init(&cancelled, LARGE_BYTES);
+  probe_init(&waiting, LARGE_BYTES);
+  running.waits = true;
+  cancelled.task.run.cancelled = &flag;
+  backend->run(backend, &running.task);
+  await(&running.entered);
+  backend->run(backend, &cancelled.task);
+  backend->run(backend, &waiting.task);
+  atomic_store(&flag, true);
+  backend->cancelled(backend);
+  assert_true(has_happened(&cancelled.answered));
+  assert_int_equal(cancelled.task.status.reason, REASON_CANCELLED);
+  assert_false(has_happened(&cancelled.entered));
+  assert_false(has_happened(&waiting.answered));
+  sem_post(&running.may_leave);
+  await(&running.answered);
+  await(&waiting.answered);
+  assert_true(running.ok && waiting.ok);
+  probe_end(&running);
+  probe_end(&cancelled);
+  probe_end(&waiting);
+  backend->destroy(backend);
+}
+
 static void destroy_waits_for_all_jobs(void **state) {
   (void)state;
   enum { COUNT = 40 };
@@ -315,6 +345,7 @@ int main(void) {
       cmocka_unit_test(small_jobs_run_at_once_on_all_runners),
       cmocka_unit_test(failure_of_the_operator_is_the_tasks),
       cmocka_unit_test(cancelled_job_does_not_begin),
+      cmocka_unit_test(job_cancelled_behind_a_long_one_is_answered_at_once),
       cmocka_unit_test(destroy_waits_for_all_jobs),
       cmocka_unit_test(backend_tells_what_it_is),
       cmocka_unit_test(threads_that_cannot_be_started_are_an_error),

@@ -15,17 +15,24 @@ def frame(kind, flags, stream, payload=b""):
 
 def connection(window):
     """The preface: the peer may send `window` bytes, in all and on each stream."""
-    return (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-            + frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, window))
-            + frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", window - WINDOW_STANDARD)))
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, window))
+    if window > WINDOW_STANDARD:  # an update by nothing would be an error
+        preface += frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", window - WINDOW_STANDARD))
+    return preface
+
+
+def request_headers(method, timeout=None):
+    """The header block of a call of the service; timeout as gRPC writes it, such as "50m" for 50 ms."""
+    fields = {":method": "POST", ":scheme": "http", ":path": f"/aclnn.v1.OperatorService/{method}", ":authority": "x",
+              "content-type": "application/grpc", "te": "trailers"}
+    if timeout is not None:
+        fields["grpc-timeout"] = timeout
+    return b"".join(b"\x00" + b"".join(bytes([len(text)]) + text.encode() for text in field)
+                    for field in fields.items())
 
 
 def execute(message):
     """An Execute call on stream 1 with one message, small enough for the peer's first window; not half-closed."""
-    fields = {":method": "POST", ":scheme": "http", ":path": "/aclnn.v1.OperatorService/Execute", ":authority": "x",
-              "content-type": "application/grpc", "te": "trailers"}
-    block = b"".join(b"\x00" + b"".join(bytes([len(text)]) + text.encode() for text in field)
-                     for field in fields.items())
     data = struct.pack(">BI", 0, len(message)) + message
     assert len(data) <= FRAME_BYTES_MAX
-    return frame(HEADERS, END_HEADERS, 1, block) + frame(DATA, 0, 1, data)
+    return frame(HEADERS, END_HEADERS, 1, request_headers("Execute")) + frame(DATA, 0, 1, data)
