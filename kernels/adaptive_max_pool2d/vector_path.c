@@ -11,23 +11,31 @@
 #error "FORWARD_LANES_MAX or FORWARD_WORDS_MAX is too small"
 #endif
 
-static void count_positions(const struct forward_results *results, int64_t count, int32_t position,
-                            int32_t plane) {
+// A vector of positions and as many values; fewer at the end.
+INLINE void copy_words(const struct forward_results *results, const element *from, int64_t at, ints positions,
+                       int64_t count, bool whole) {
+  memcpy((element *)results->values + at, from + at, (whole ? WORDS : (size_t)count) * sizeof *from);
+  store_positions(results, at, positions, count, whole);
+}
+
+static void copy_with_positions(const struct forward_elements *elements, int64_t offset, int64_t count,
+                                int32_t position, int32_t plane, const struct forward_results *results) {
+  const element *from = element_at(elements, offset);
+  const struct forward_results to = *results; // what is stored can't change it
   ints positions = lane_numbers();
   for (int lane = 0; lane < WORDS; lane++) {
     positions[lane] = (int32_t)(((int64_t)position + lane) % plane);
   }
   int32_t step = WORDS % plane;
-  for (int64_t at = 0; at < count; at += WORDS) {
-    if (count - at >= WORDS) {
-      store_positions(results, at, positions, WORDS, true);
-    } else {
-      store_positions(results, at, positions, count - at, false);
-    }
-    // Below the plane's size both, so that one subtraction is enough; the sum could pass 31 bits.
-    ints until_end = every(plane - step) - positions;
-    positions = choose(less_ints((ints){0}, until_end), positions + step, -until_end);
+  int64_t at = 0;
+  for (; at + WORDS <= count; at += WORDS) {
+    copy_words(&to, from, at, positions, WORDS, true);
+    positions += step;
+    // Below the plane's size both, so that one subtraction is enough: it makes a large number of a smaller
+    // one.
+    positions = smaller_words(positions, positions - plane);
   }
+  copy_words(&to, from, at, positions, count - at, false);
 }
 
 const struct forward_vector_path FORWARD_VECTOR_PATH = {
@@ -40,5 +48,5 @@ const struct forward_vector_path FORWARD_VECTOR_PATH = {
     .reduce_windows = reduce_windows,
     .pool_pairs = pool_pairs,
     .pool_squares = pool_squares,
-    .count_positions = count_positions,
+    .copy_with_positions = copy_with_positions,
 };

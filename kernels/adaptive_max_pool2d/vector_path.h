@@ -116,9 +116,9 @@ struct forward_vector_path {
   // room. with_nan: whether there is a NaN among them.
   int64_t (*pool_squares)(const struct forward_elements *elements, const struct forward_squares *squares,
                           const struct forward_results *results, bool *with_nan);
-  // Positions from `position` on, which begin again with 0 at `plane`.
-  void (*count_positions)(const struct forward_results *results, int64_t count, int32_t position,
-                          int32_t plane);
+  // Copies, with positions from `position` on, which begin again with 0 at `plane`.
+  void (*copy_with_positions)(const struct forward_elements *elements, int64_t offset, int64_t count,
+                              int32_t position, int32_t plane, const struct forward_results *results);
 };
 
 #if defined(__x86_64__)

@@ -2,14 +2,11 @@
 // whose intermediate results stay in the nearest cache.
 #include "kernels/adaptive_max_pool2d/vectorised.h"
 
-#include <string.h>
-
 void forward_copy_rows(void *context, size_t slot, size_t begin, size_t end) {
   (void)slot;
   const struct vector_job *job = context;
   const struct plane_view *self = &job->forward->plan->self;
   int64_t plane = self->rows * self->columns;
-  int64_t value_bytes = job->forward->value_bytes;
   int64_t last = (int64_t)end * self->columns;
   int64_t count = 0;
   for (int64_t flat = (int64_t)begin * self->columns; flat < last; flat += count) {
@@ -18,9 +15,8 @@ void forward_copy_rows(void *context, size_t slot, size_t begin, size_t end) {
     }
     count = last - flat < FORWARD_PIECE_ELEMENTS ? last - flat : FORWARD_PIECE_ELEMENTS;
     struct forward_results results = forward_results_at(job, flat, count);
-    memcpy(results.values, (const char *)job->elements.storage + (self->storage_offset + flat) * value_bytes,
-           (size_t)(count * value_bytes));
-    job->path->count_positions(&results, count, (int32_t)(flat % plane), (int32_t)plane);
+    job->path->copy_with_positions(&job->elements, self->storage_offset + flat, count,
+                                   (int32_t)(flat % plane), (int32_t)plane, &results);
   }
 }
 
