@@ -1,6 +1,6 @@
 // The backward's kernels against a plain computation, for all types, layouts and numbers of threads.
+#include "kernels/adaptive_max_pool2d_backward/backward_call.h"
 #include "kernels/adaptive_max_pool2d_backward/plan.h"
-#include "kernels/testing/operator_call.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -16,142 +16,6 @@
 #else
 #define RANDOM_CASES 4000
 #endif
-
-enum { GRAD_OUTPUT, SELF, INDICES, GRAD_INPUT };
-
-static int64_t index_read(const struct operator_call *call, int64_t flat) {
-  const struct tensor_desc *desc = call_desc(call, INDICES);
-  int64_t offset = tensor_desc_offset_of(desc, flat);
-  return desc->data_type == DATA_TYPE_INT64 ? ((const int64_t *)call->storages[INDICES])[offset]
-                                            : ((const int32_t *)call->storages[INDICES])[offset];
-}
-
-static void index_write(struct operator_call *call, int64_t flat, int64_t value) {
-  const struct tensor_desc *desc = call_desc(call, INDICES);
-  int64_t offset = tensor_desc_offset_of(desc, flat);
-  if (desc->data_type == DATA_TYPE_INT64) {
-    ((int64_t *)call->storages[INDICES])[offset] = value;
-  } else {
-    ((int32_t *)call->storages[INDICES])[offset] = (int32_t)value;
-  }
-}
-
-static int64_t rows_of(const struct tensor_desc *desc) {
-  return desc->shape[desc->rank - 2];
-}
-
-static int64_t columns_of(const struct tensor_desc *desc) {
-  return desc->shape[desc->rank - 1];
-}
-
-static int64_t plane_elements(const struct tensor_desc *desc) {
-  return rows_of(desc) * columns_of(desc);
-}
-
-// The whole storage of gradInput as it should be: one sum after the other, in the order of gradOutput.
-static void *expected_storage(const struct operator_call *call) {
-  const struct tensor_desc *grad_output = call_desc(call, GRAD_OUTPUT);
-  const struct tensor_desc *grad_input = call_desc(call, GRAD_INPUT);
-  int64_t elements = tensor_desc_elements(grad_input);
-  float *sums = calloc((size_t)elements + 1, sizeof *sums);
-  for (int64_t flat = 0; flat < tensor_desc_elements(grad_output); flat++) {
-    int64_t plane = flat / plane_elements(grad_output);
-    float value = value_read(grad_output->data_type, call->storages[GRAD_OUTPUT],
-                             tensor_desc_offset_of(grad_output, flat));
-    sums[plane * plane_elements(grad_input) + index_read(call, flat)] += value;
-  }
-  void *storage = calloc((size_t)tensor_desc_storage_bytes(grad_input) + 1, 1);
-  for (int64_t flat = 0; flat < elements; flat++) {
-    value_write(grad_input->data_type, storage, tensor_desc_offset_of(grad_input, flat), sums[flat]);
-  }
-  free(sums);
-  return storage;
-}
-
-// On one pool and one processor, NULL for none.
-static void assert_run_gives(struct operator_call *call, const struct call_pools *pools, size_t pool,
-                             const struct cpu *cpu, const void *expected) {
-  const struct tensor_desc *grad_input = call_desc(call, GRAD_INPUT);
-  const char *path = cpu == NULL ? "no" : cpu_path_name(cpu->path);
-  call->cpu = cpu;
-  if (!call_run(call, pools->pools[pool])) {
-    fail_msg("%s (%s)", call->status.message, path);
-  }
-  call->cpu = NULL;
-  if (memcmp(call->storages[GRAD_INPUT], expected, (size_t)tensor_desc_storage_bytes(grad_input)) == 0) {
-    return;
-  }
-  for (int64_t element = 0; element < grad_input->storage_elements; element++) {
-    if (!value_equal(grad_input->data_type, call->storages[GRAD_INPUT], expected, element)) {
-      fail_msg("element %lld with %zu threads, path %s", (long long)element, pools->threads[pool], path);
-    }
-  }
-}
-
-// On all pools and processors, each with each other over a few calls.
-static void assert_runs_as_expected(struct operator_call *call, const struct call_pools *pools) {
-  void *expected = expected_storage(call);
-  struct call_cpus here = call_cpus_here();
-  for (size_t i = 0; i < CALL_POOLS; i++) {
-    assert_run_gives(call, pools, i, NULL, expected);
-  }
-  for (size_t i = 0; i < here.count; i++) {
-    assert_run_gives(call, pools, 0, &here.cpus[i], expected);
-    assert_run_gives(call, pools, 2 + i % (CALL_POOLS - 2), &here.cpus[i], expected);
-  }
-  free(expected);
-}
-
-enum index_choice { IN_WINDOWS, ANYWHERE, ALL_THE_SAME, INDEX_CHOICES };
-
-static int64_t random_in_window(struct random *random, int64_t m, int64_t input, int64_t output) {
-  return random_between(random, m * input / output, ((m + 1) * input + output - 1) / output);
-}
-
-// Fills gradOutput and indices; what lies outside the view of indices is no legal index.
-static void fill_inputs(struct operator_call *call, struct random *random, enum index_choice choice) {
-  const struct tensor_desc *grad_output = call_desc(call, GRAD_OUTPUT);
-  const struct tensor_desc *self = call_desc(call, SELF);
-  random_values(random, grad_output->data_type, call->storages[GRAD_OUTPUT],
-                (size_t)grad_output->storage_elements);
-  memset(call->storages[INDICES], 0xff, (size_t)tensor_desc_storage_bytes(call_desc(call, INDICES)));
-  int64_t same = random_between(random, 0, plane_elements(self));
-  for (int64_t flat = 0; flat < tensor_desc_elements(grad_output); flat++) {
-    int64_t row = flat / columns_of(grad_output) % rows_of(grad_output);
-    int64_t column = flat % columns_of(grad_output);
-    int64_t index = same;
-    if (choice == IN_WINDOWS) {
-      index = random_in_window(random, row, rows_of(self), rows_of(grad_output)) * columns_of(self) +
-              random_in_window(random, column, columns_of(self), columns_of(grad_output));
-    } else if (choice == ANYWHERE) {
-      index = random_between(random, 0, plane_elements(self));
-    }
-    index_write(call, flat, index);
-  }
-}
-
-// Begins and plans a call; each tensor has a layout at random where `random` isn't NULL.
-static void begin(struct operator_call *call, const char *self, const char *grad_output,
-                  enum data_type index_type, struct random *random) {
-  call_begin(call, "aclnnAdaptiveMaxPool2dBackward");
-  struct tensor_desc descs[4] = {
-      [GRAD_OUTPUT] = desc_of(grad_output),
-      [SELF] = desc_of(self),
-      [INDICES] = desc_of(grad_output),
-      [GRAD_INPUT] = desc_of(self),
-  };
-  descs[INDICES].data_type = index_type;
-  static const char *const names[] = {"gradOutput", "self", "indices", "gradInput"};
-  for (size_t i = 0; i < 4; i++) {
-    if (random != NULL) {
-      random_layout(random, &descs[i], i == GRAD_INPUT ? DIRECTION_OUTPUT : DIRECTION_INPUT);
-    }
-    call_add_tensor(call, names[i], &descs[i]);
-  }
-  if (!call_plan(call)) {
-    fail_msg("%s of %s: %s", grad_output, self, call->status.message);
-  }
-}
 
 static enum data_type random_index_type(struct random *random) {
   return random_between(random, 0, 2) == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64;
@@ -172,9 +36,9 @@ static void small_planes_match_the_plain_computation(void **state) {
     snprintf(grad_output, sizeof grad_output, "%s[%s,%d,%d]", type, planes,
              (int)random_between(&random, 1, 25), (int)random_between(&random, 1, 25));
     struct operator_call call;
-    begin(&call, self, grad_output, random_index_type(&random), i % 2 == 0 ? NULL : &random);
-    fill_inputs(&call, &random, (enum index_choice)random_between(&random, 0, INDEX_CHOICES));
-    assert_runs_as_expected(&call, *state);
+    backward_begin(&call, self, grad_output, random_index_type(&random), i % 2 == 0 ? NULL : &random);
+    backward_fill_inputs(&call, &random, (enum index_choice)random_between(&random, 0, INDEX_CHOICES));
+    assert_backward_runs_as_expected(&call, *state);
     call_end(&call);
   }
 }
@@ -197,10 +61,10 @@ static void large_planes_match_the_plain_computation(void **state) {
       snprintf(self, sizeof self, "%s%s", type, shapes[shape][0]);
       snprintf(grad_output, sizeof grad_output, "%s%s", type, shapes[shape][1]);
       struct operator_call call;
-      begin(&call, self, grad_output, random_index_type(&random),
-            random_bits(&random) % 2 == 0 ? NULL : &random);
-      fill_inputs(&call, &random, (enum index_choice)choice);
-      assert_runs_as_expected(&call, *state);
+      backward_begin(&call, self, grad_output, random_index_type(&random),
+                     random_bits(&random) % 2 == 0 ? NULL : &random);
+      backward_fill_inputs(&call, &random, (enum index_choice)choice);
+      assert_backward_runs_as_expected(&call, *state);
       call_end(&call);
     }
   }
@@ -210,10 +74,10 @@ static void large_planes_match_the_plain_computation(void **state) {
 static void a_single_index_outside_its_window_is_added_where_it_points(void **state) {
   struct random random = {3};
   struct operator_call call;
-  begin(&call, "fp32[2,600,700]", "fp32[2,300,350]", DATA_TYPE_INT32, NULL);
-  fill_inputs(&call, &random, IN_WINDOWS);
-  index_write(&call, 150 * 350 + 7, 600 * 700 - 1);
-  assert_runs_as_expected(&call, *state);
+  backward_begin(&call, "fp32[2,600,700]", "fp32[2,300,350]", DATA_TYPE_INT32, NULL);
+  backward_fill_inputs(&call, &random, IN_WINDOWS);
+  backward_write_index(&call, 150 * 350 + 7, 600 * 700 - 1);
+  assert_backward_runs_as_expected(&call, *state);
   call_end(&call);
 }
 
@@ -241,11 +105,11 @@ static void sums_are_formed_in_float_and_rounded_once(void **state) {
     snprintf(self, sizeof self, "%s[1,1,3]", rows[i].type);
     snprintf(grad_output, sizeof grad_output, "%s[1,1,4]", rows[i].type);
     struct operator_call call;
-    begin(&call, self, grad_output, DATA_TYPE_INT64, NULL);
+    backward_begin(&call, self, grad_output, DATA_TYPE_INT64, NULL);
     enum data_type type = call_desc(&call, SELF)->data_type;
     for (int64_t k = 0; k < 4; k++) {
       value_write(type, call.storages[GRAD_OUTPUT], k, rows[i].gradients[k]);
-      index_write(&call, k, 1);
+      backward_write_index(&call, k, 1);
     }
     float expected[] = {0, rows[i].expected, 0};
     assert_true(call_run(&call, NULL));
@@ -262,28 +126,14 @@ static void sums_are_formed_in_float_and_rounded_once(void **state) {
 static void the_published_example_is_reproduced(void **state) {
   (void)state;
   struct operator_call call;
-  begin(&call, "fp32[1,1,3,2]", "fp32[1,1,2,1]", DATA_TYPE_INT32, NULL);
+  backward_begin(&call, "fp32[1,1,3,2]", "fp32[1,1,2,1]", DATA_TYPE_INT32, NULL);
   memcpy(call.storages[GRAD_OUTPUT], (float[]){0.4757f, 0.8231f}, 2 * sizeof(float));
-  index_write(&call, 0, 1);
-  index_write(&call, 1, 4);
+  backward_write_index(&call, 0, 1);
+  backward_write_index(&call, 1, 4);
   assert_true(call_run(&call, NULL));
   assert_memory_equal(call.storages[GRAD_INPUT], ((float[]){0, 0.4757f, 0, 0, 0.8231f, 0}),
                       6 * sizeof(float));
   call_end(&call);
-}
-
-// An index whose lower half alone is that of its window is refused on all processors.
-static void assert_wide_index_refused(struct operator_call *call, int64_t position) {
-  struct call_cpus here = call_cpus_here();
-  int64_t right = index_read(call, position);
-  index_write(call, position, right + (INT64_C(1) << 32));
-  for (size_t i = 0; i < here.count; i++) {
-    call->cpu = &here.cpus[i];
-    assert_false(call_run(call, NULL));
-    assert_int_equal(call->status.reason, REASON_ACLNN_ERR_PARAM_INVALID);
-  }
-  call->cpu = NULL;
-  index_write(call, position, right);
 }
 
 // Windows of one size that share no position, in rows that are whole vectors and others.
@@ -299,16 +149,16 @@ static void windows_that_share_nothing_match_the_plain_computation(void **state)
     snprintf(self, sizeof self, "%s[11,%d,%d]", type, size[0] * window[0], size[1] * window[1]);
     snprintf(grad_output, sizeof grad_output, "%s[11,%d,%d]", type, size[0], size[1]);
     struct operator_call call;
-    begin(&call, self, grad_output, i / 18 % 2 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64, NULL);
-    fill_inputs(&call, &random, IN_WINDOWS);
+    backward_begin(&call, self, grad_output, i / 18 % 2 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64, NULL);
+    backward_fill_inputs(&call, &random, IN_WINDOWS);
     enum data_type value_type = call_desc(&call, SELF)->data_type;
     value_write(value_type, call.storages[GRAD_OUTPUT], 1, -0.0f);
     value_write(value_type, call.storages[GRAD_OUTPUT], 2, NAN);
-    assert_runs_as_expected(&call, *state);
-    index_write(&call, 4 * size[0] * size[1] - 1, 0); // legal, though not in its window
-    assert_runs_as_expected(&call, *state);
+    assert_backward_runs_as_expected(&call, *state);
+    backward_write_index(&call, 4 * size[0] * size[1] - 1, 0); // legal, though not in its window
+    assert_backward_runs_as_expected(&call, *state);
     if (call_desc(&call, INDICES)->data_type == DATA_TYPE_INT64) {
-      assert_wide_index_refused(&call, 2 * size[0] * size[1]);
+      assert_backward_refuses_wide_index(&call, 2 * size[0] * size[1]);
     }
     call_end(&call);
   }
@@ -319,11 +169,11 @@ static void assert_small_caches_give(struct operator_call *call, const struct ca
   const struct tensor_desc *grad_input = call_desc(call, GRAD_INPUT);
   int64_t bytes = tensor_desc_storage_bytes(grad_input);
   assert_true(bytes > BACKWARD_STREAM_BYTES_MIN);
-  void *expected = expected_storage(call);
+  void *expected = backward_expected_storage(call);
   struct call_cpus here = call_cpus_here();
   for (size_t i = 0; i < here.count; i++) {
     if (here.cpus[i].l3_bytes < bytes / 2) {
-      assert_run_gives(call, pools, i / 2 % CALL_POOLS, &here.cpus[i], expected);
+      assert_backward_run_gives(call, pools, i / 2 % CALL_POOLS, &here.cpus[i], expected);
     }
   }
   free(expected);
@@ -356,10 +206,10 @@ static void grad_input_larger_than_the_caches_matches_the_plain_computation(void
     snprintf(self, sizeof self, "%s[%d,%d,%d]", type, planes, shape[0], shape[1]);
     snprintf(grad_output, sizeof grad_output, "%s[%d,%d,%d]", type, planes, shape[2], shape[3]);
     struct operator_call call;
-    begin(&call, self, grad_output, i % 2 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64, NULL);
-    fill_inputs(&call, &random, IN_WINDOWS);
+    backward_begin(&call, self, grad_output, i % 2 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64, NULL);
+    backward_fill_inputs(&call, &random, IN_WINDOWS);
     assert_small_caches_give(&call, *state);
-    index_write(&call, shape[2] * shape[3] - 1, 0); // legal, though not in its window
+    backward_write_index(&call, shape[2] * shape[3] - 1, 0); // legal, though not in its window
     assert_small_caches_give(&call, *state);
     call_end(&call);
   }
@@ -374,7 +224,7 @@ static void an_empty_grad_output_gives_zeros(void **state) {
   struct random random = {4};
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
     struct operator_call call;
-    begin(&call, shapes[i][0], shapes[i][1], DATA_TYPE_INT64, i % 2 == 0 ? NULL : &random);
+    backward_begin(&call, shapes[i][0], shapes[i][1], DATA_TYPE_INT64, i % 2 == 0 ? NULL : &random);
     assert_true(call_check_inputs(&call, pools->pools[2]));
     assert_true(call_run(&call, pools->pools[2]));
     const unsigned char *bytes = call.storages[GRAD_INPUT];
@@ -418,8 +268,8 @@ static void the_first_illegal_index_is_named_whatever_the_threads(void **state) 
     struct operator_call call;
     enum data_type index_type = i % 3 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64;
     // No layout with strides of 0, where one place has many positions.
-    begin(&call, shapes[i / 2][0], shapes[i / 2][1], index_type, NULL);
-    fill_inputs(&call, &random, (enum index_choice)(i % INDEX_CHOICES));
+    backward_begin(&call, shapes[i / 2][0], shapes[i / 2][1], index_type, NULL);
+    backward_fill_inputs(&call, &random, (enum index_choice)(i % INDEX_CHOICES));
     int64_t elements = tensor_desc_elements(call_desc(&call, INDICES));
     int64_t limit = plane_elements(call_desc(&call, SELF));
     assert_true(call_check_inputs(&call, NULL));
@@ -430,7 +280,7 @@ static void the_first_illegal_index_is_named_whatever_the_threads(void **state) 
     for (size_t kind = 0; kind < kinds; kind++) {
       // Ever earlier ones beside those that are there already.
       position = kind + 1 == kinds ? 0 : random_between(&random, position / 2, position);
-      index_write(&call, position, bad[kind]);
+      backward_write_index(&call, position, bad[kind]);
       assert_index_refused(&call, *state, position, bad[kind]);
     }
     call_end(&call);
@@ -440,9 +290,9 @@ static void the_first_illegal_index_is_named_whatever_the_threads(void **state) 
 static void the_last_index_is_looked_at_too(void **state) {
   struct random random = {6};
   struct operator_call call;
-  begin(&call, "fp32[1,2,70,1000]", "fp32[1,2,300,301]", DATA_TYPE_INT64, NULL);
-  fill_inputs(&call, &random, IN_WINDOWS);
-  index_write(&call, 2 * 300 * 301 - 1, 70000);
+  backward_begin(&call, "fp32[1,2,70,1000]", "fp32[1,2,300,301]", DATA_TYPE_INT64, NULL);
+  backward_fill_inputs(&call, &random, IN_WINDOWS);
+  backward_write_index(&call, 2 * 300 * 301 - 1, 70000);
   assert_index_refused(&call, *state, 2 * 300 * 301 - 1, 70000);
   call_end(&call);
 }
@@ -451,16 +301,16 @@ static void positions_count_in_the_view_of_strided_indices(void **state) {
   struct random random = {7};
   for (int i = 0; i < 30; i++) {
     struct operator_call call;
-    begin(&call, "fp32[2,3,6,5]", "fp32[2,3,4,7]", random_index_type(&random), &random);
-    fill_inputs(&call, &random, ANYWHERE);
+    backward_begin(&call, "fp32[2,3,6,5]", "fp32[2,3,4,7]", random_index_type(&random), &random);
+    backward_fill_inputs(&call, &random, ANYWHERE);
     int64_t position = random_between(&random, 0, 2 * 3 * 4 * 7);
-    index_write(&call, position, 30);
+    backward_write_index(&call, position, 30);
     // In an expanded view an earlier position may show the same place.
-    while (position > 0 && index_read(&call, position - 1) == 30) {
+    while (position > 0 && backward_read_index(&call, position - 1) == 30) {
       position--;
     }
     for (int64_t flat = 0; flat < position; flat++) {
-      if (index_read(&call, flat) == 30) {
+      if (backward_read_index(&call, flat) == 30) {
         position = flat;
       }
     }
@@ -484,8 +334,8 @@ static void an_index_in_the_padding_is_no_index(void **state) {
   call_add_tensor(&call, "gradInput", &self);
   assert_true(call_plan(&call));
   struct random random = {8};
-  fill_inputs(&call, &random, ANYWHERE);
-  assert_runs_as_expected(&call, *state);
+  backward_fill_inputs(&call, &random, ANYWHERE);
+  assert_backward_runs_as_expected(&call, *state);
   call_end(&call);
 }
 
@@ -494,8 +344,8 @@ static void a_cancelled_run_ends_with_cancelled(void **state) {
   static const atomic_bool cancelled = true;
   struct random random = {9};
   struct operator_call call;
-  begin(&call, "bf16[3,300,300]", "bf16[3,20,20]", DATA_TYPE_INT64, NULL);
-  fill_inputs(&call, &random, IN_WINDOWS);
+  backward_begin(&call, "bf16[3,300,300]", "bf16[3,20,20]", DATA_TYPE_INT64, NULL);
+  backward_fill_inputs(&call, &random, IN_WINDOWS);
   call.cancelled = &cancelled;
   for (size_t i = 0; i < CALL_POOLS; i++) {
     assert_false(call_run(&call, pools->pools[i]));

@@ -188,6 +188,7 @@ bool backward_run_dense(const struct operator_run *run, bool *done, struct statu
   job.streams = choose_streams(&job);
   job.piece_rows = choose_piece_rows(&job);
   choose_way(&job);
+  job.combines = dense_can_combine(&job);
   int64_t planes = plan->grad_input.planes;
   if (plan->bands_per_plane == 0) {
     int64_t units = (planes + plan->unit_planes - 1) / plan->unit_planes;

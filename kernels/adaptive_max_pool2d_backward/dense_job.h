@@ -18,6 +18,7 @@ enum way { WAY_SCATTER, WAY_COPY, WAY_PULL, WAY_EXPAND };
 struct dense_slot {
   _Alignas(CACHE_LINE) bool zero_sums;
   bool zero_stage;
+  bool scatters; // an index was outside its window: it isn't tried again whether others are
 };
 
 struct dense_job {
@@ -29,6 +30,7 @@ struct dense_job {
   int64_t value_bytes, index_bytes;
   int64_t plane_elements, plane_gradients;
   enum way way;
+  bool combines;      // unless an index is outside its window
   bool disjoint;      // no two windows share a position
   bool sparse;        // few positions get a gradient
   bool few_lines;     // few cache lines of gradInput get one
@@ -40,6 +42,7 @@ struct dense_job {
   atomic_bool refused;   // an index is not where it is expected
   struct pull_table table;
   struct expand_table expand;
+  struct combine_table combine;
 };
 
 static inline float *dense_slot_sums(const struct dense_job *job, size_t slot) {
@@ -70,6 +73,15 @@ void dense_scatter_planes(struct dense_job *job, size_t slot, int64_t plane, int
 // not in the rows of its window.
 void dense_scatter_piece(struct dense_job *job, size_t slot, int64_t plane, int64_t row_begin,
                          int64_t row_end);
+
+// Whether gradients can be combined before they are stored; builds the table for it.
+bool dense_can_combine(struct dense_job *job);
+// Combine and store the gradients of whole planes, where `zero` says that there are zeros already, or of rows
+// of gradOutput, from `line`'s on, of which some positions are owned. False if an index isn't in its window;
+// then grad_input may be anything.
+bool dense_combine_planes(struct dense_job *job, size_t slot, struct backward_line line, bool zero);
+bool dense_combine_rows(struct dense_job *job, size_t slot, struct backward_line line, int64_t row_begin,
+                        int64_t row_end);
 
 // Pull whole planes, or rows of one. How many gradients were taken.
 int64_t dense_pull_planes(struct dense_job *job, size_t slot, int64_t plane, int64_t planes);

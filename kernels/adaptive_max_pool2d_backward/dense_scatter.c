@@ -20,18 +20,33 @@ static void sum_plane(struct dense_job *job, size_t slot, struct backward_line l
   }
 }
 
-static void scatter_16_bit(struct dense_job *job, size_t slot, struct backward_line line, bool zero) {
+static bool are_legal(const struct dense_job *job, const struct backward_line *line) {
+  return job->kernels->are_within(line->indices, line->planes * line->count, 0, line->owned);
+}
+
+// False if an index is illegal.
+static bool scatter_16_bit(struct dense_job *job, size_t slot, struct backward_line line, bool zero) {
   size_t bytes = (size_t)(line.planes * line.owned * job->value_bytes);
   bool few = line.count <= BACKWARD_FEW;
+  if (job->combines && !job->slots[slot].scatters) {
+    if (dense_combine_planes(job, slot, line, zero)) {
+      return true;
+    }
+    job->slots[slot].scatters = true;
+    zero = false;
+  }
+  if (!are_legal(job, &line)) {
+    return false;
+  }
   if (!zero && (job->disjoint || few)) {
     memset(line.grad_input, 0, bytes);
   }
   if (job->disjoint && job->kernels->store(&line)) {
-    return;
+    return true;
   }
   if (few && !job->disjoint) {
     job->kernels->store_few(&line);
-    return;
+    return true;
   }
   for (int64_t plane = 0; plane < line.planes; plane++) {
     sum_plane(job, slot, line);
@@ -39,6 +54,16 @@ static void scatter_16_bit(struct dense_job *job, size_t slot, struct backward_l
     line.indices = (const unsigned char *)line.indices + line.count * job->index_bytes;
     line.grad_input = (unsigned char *)line.grad_input + line.owned * job->value_bytes;
   }
+  return true;
+}
+
+static bool scatter_floats(const struct dense_job *job, struct backward_line *line) {
+  line->sums = line->grad_input;
+  if (!are_legal(job, line)) {
+    return false;
+  }
+  job->kernels->add(line);
+  return true;
 }
 
 static void scatter_group(struct dense_job *job, size_t slot, int64_t plane, int64_t planes) {
@@ -51,10 +76,6 @@ static void scatter_group(struct dense_job *job, size_t slot, int64_t plane, int
       .planes = planes,
       .sums = dense_slot_sums(job, slot),
   };
-  if (!job->kernels->are_within(line.indices, planes * line.count, 0, line.owned)) {
-    dense_refuse(job);
-    return;
-  }
   unsigned char *to = job->grad_input + plane * job->plane_elements * job->value_bytes;
   int64_t bytes = planes * job->plane_elements * job->value_bytes;
   bool is_float = job->value_bytes == sizeof(float);
@@ -72,11 +93,9 @@ static void scatter_group(struct dense_job *job, size_t slot, int64_t plane, int
   } else if (is_float) {
     memset(to, 0, (size_t)bytes);
   }
-  if (is_float) {
-    line.sums = line.grad_input;
-    job->kernels->add(&line);
-  } else {
-    scatter_16_bit(job, slot, line, job->streams);
+  if (!(is_float ? scatter_floats(job, &line) : scatter_16_bit(job, slot, line, job->streams))) {
+    dense_refuse(job);
+    return;
   }
   if (job->streams) {
     // The fewer gradients, the less it takes to find them again.
@@ -203,6 +222,12 @@ void dense_scatter_piece(struct dense_job *job, size_t slot, int64_t plane, int6
       .owned = (row_end - row_begin) * grad_input->columns,
       .planes = 1,
   };
+  if (job->combines && !job->slots[slot].scatters) {
+    if (dense_combine_rows(job, slot, piece.line, piece.begin, piece.end)) {
+      return;
+    }
+    job->slots[slot].scatters = true;
+  }
   if (!check_piece(job, &piece)) {
     return;
   }

@@ -50,6 +50,29 @@ LANES_INLINE lanes lanes_add(lanes a, lanes b) {
   return _mm512_add_epi32(a, b);
 }
 
+LANES_INLINE lanes lanes_subtract(lanes a, lanes b) {
+  return _mm512_sub_epi32(a, b);
+}
+
+LANES_INLINE lanes lanes_multiply(lanes a, lanes b) {
+  return _mm512_mullo_epi32(a, b);
+}
+
+// Signed numbers times `factor` and `more`, without what is behind the point; exact as far as floats are.
+LANES_INLINE lanes lanes_scale(lanes values, float factor, float more) {
+  __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(values), _mm512_set1_ps(factor));
+  return _mm512_cvttps_epi32(_mm512_add_ps(scaled, _mm512_set1_ps(more)));
+}
+
+// Numbers without sign that are at most those of `most`.
+LANES_INLINE hits lanes_at_most_where(hits where, lanes values, lanes most) {
+  return _mm512_mask_cmple_epu32_mask(where, values, most);
+}
+
+LANES_INLINE bool lanes_all(hits hit) {
+  return hit == 0xffff;
+}
+
 LANES_INLINE lanes lanes_or(lanes a, lanes b) {
   return _mm512_or_si512(a, b);
 }
@@ -176,6 +199,27 @@ LANES_INLINE void lanes_store(void *to, lanes values) {
 
 LANES_INLINE lanes lanes_add(lanes a, lanes b) {
   return _mm256_add_epi32(a, b);
+}
+
+LANES_INLINE lanes lanes_subtract(lanes a, lanes b) {
+  return _mm256_sub_epi32(a, b);
+}
+
+LANES_INLINE lanes lanes_multiply(lanes a, lanes b) {
+  return _mm256_mullo_epi32(a, b);
+}
+
+LANES_INLINE lanes lanes_scale(lanes values, float factor, float more) {
+  __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(values), _mm256_set1_ps(factor));
+  return _mm256_cvttps_epi32(_mm256_add_ps(scaled, _mm256_set1_ps(more)));
+}
+
+LANES_INLINE hits lanes_at_most_where(hits where, lanes values, lanes most) {
+  return _mm256_and_si256(where, _mm256_cmpeq_epi32(_mm256_min_epu32(values, most), values));
+}
+
+LANES_INLINE bool lanes_all(hits hit) {
+  return _mm256_movemask_epi8(hit) == -1;
 }
 
 LANES_INLINE lanes lanes_or(lanes a, lanes b) {

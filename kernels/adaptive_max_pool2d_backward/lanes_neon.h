@@ -44,6 +44,27 @@ LANES_INLINE lanes lanes_add(lanes a, lanes b) {
   return vaddq_u32(a, b);
 }
 
+LANES_INLINE lanes lanes_subtract(lanes a, lanes b) {
+  return vsubq_u32(a, b);
+}
+
+LANES_INLINE lanes lanes_multiply(lanes a, lanes b) {
+  return vmulq_u32(a, b);
+}
+
+LANES_INLINE lanes lanes_scale(lanes values, float factor, float more) {
+  float32x4_t scaled = vmulq_n_f32(vcvtq_f32_s32(vreinterpretq_s32_u32(values)), factor);
+  return vreinterpretq_u32_s32(vcvtq_s32_f32(vaddq_f32(scaled, vdupq_n_f32(more))));
+}
+
+LANES_INLINE hits lanes_at_most_where(hits where, lanes values, lanes most) {
+  return vandq_u32(where, vcleq_u32(values, most));
+}
+
+LANES_INLINE bool lanes_all(hits hit) {
+  return vminvq_u32(hit) == UINT32_MAX;
+}
+
 LANES_INLINE lanes lanes_or(lanes a, lanes b) {
   return vorrq_u32(a, b);
 }

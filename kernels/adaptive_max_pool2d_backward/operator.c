@@ -164,8 +164,18 @@ static int64_t plan_dense(struct backward_plan *backward, int64_t value_bytes) {
   backward->stage_bytes = backward->stage_gradients * (int64_t)(sizeof(int32_t) + sizeof(float));
   if (value_bytes == sizeof(float)) {
     backward->slot_floats = whole_lines(streamed_bytes) / (int64_t)sizeof(float);
-  } else if (backward->stage_bytes < streamed_bytes) {
-    backward->stage_bytes = whole_lines(streamed_bytes);
+  } else {
+    if (backward->stage_bytes < streamed_bytes) {
+      backward->stage_bytes = whole_lines(streamed_bytes);
+    }
+    int64_t entries = planes * plane_gradients + 2 * backward->grad_output.columns + BACKWARD_PULL_REACH;
+    int64_t combine_floats = whole_line_floats(3 * entries);
+    combine_floats = combine_floats < BACKWARD_COMBINE_FLOATS ? combine_floats : BACKWARD_COMBINE_FLOATS;
+    bool may_combine = backward->grad_output.rows >= BACKWARD_COMBINE_OUTPUTS_MIN &&
+                       backward->grad_output.columns >= BACKWARD_COMBINE_OUTPUTS_MIN;
+    if (may_combine && backward->slot_floats < combine_floats) {
+      backward->slot_floats = combine_floats;
+    }
   }
   return units;
 }

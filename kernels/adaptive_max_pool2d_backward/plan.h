@@ -34,6 +34,10 @@ enum {
 #define BACKWARD_PULL_GRADIENTS INT64_C(8192)
 // What the widest vectors load beyond the gradients they use.
 #define BACKWARD_PULL_REACH 64
+// Gradients of 16 bits may be combined where gradOutput has at least so many rows and columns. That is done
+// in a slot's scratch for sums, which has three floats for each of them and some, or at least so many floats.
+#define BACKWARD_COMBINE_OUTPUTS_MIN 3
+#define BACKWARD_COMBINE_FLOATS INT64_C(4096)
 // No last cache is smaller; a smaller gradInput is never written past the caches.
 #define BACKWARD_STREAM_BYTES_MIN (INT64_C(4) << 20)
 // Of a core, where a run doesn't say.

@@ -360,6 +360,7 @@ INLINE bool narrow_typed(int32_t *restrict to, const void *indices, int64_t coun
 
 #if BACKWARD_LANES > 1
 #include "kernels/adaptive_max_pool2d_backward/lanes.h"
+#include "kernels/adaptive_max_pool2d_backward/vector_combine.h"
 #include "kernels/adaptive_max_pool2d_backward/vector_expand.h"
 #include "kernels/adaptive_max_pool2d_backward/vector_pull.h"
 
@@ -371,6 +372,17 @@ PULL(VALUE_FP32)
 PULL(VALUE_FP16)
 PULL(VALUE_BF16)
 #define PULL_OF(value) pull_##value
+
+#define COMBINE(value)                                                                                       \
+  static bool combine_##value(const struct backward_combine *combine) {                                      \
+    return combine_typed(combine, value);                                                                    \
+  }
+COMBINE(VALUE_FP16)
+COMBINE(VALUE_BF16)
+#define combine_VALUE_FP32 NULL
+#define COMBINE_OF(value) combine_##value
+#define PLACE place
+#define PLACE_OWNED place_owned
 #define PULL_LANES BACKWARD_LANES
 
 #define EXPAND(value, index)                                                                                 \
@@ -386,6 +398,9 @@ EXPAND(VALUE_FP16, INDEX_INT64)
 #define EXPAND_OF(value, index) expand_##value##_##index
 #else
 #define PULL_OF(value) NULL
+#define COMBINE_OF(value) NULL
+#define PLACE NULL
+#define PLACE_OWNED NULL
 #define EXPAND_OF(value, index) NULL
 #define PULL_LANES 0
 #endif
@@ -439,6 +454,9 @@ EXPAND(VALUE_FP16, INDEX_INT64)
       .store = store_##name,                                                                                 \
       .store_few = store_few_##name,                                                                         \
       .store_owned = store_owned_##name,                                                                     \
+      .combine = COMBINE_OF(value),                                                                          \
+      .place = PLACE,                                                                                        \
+      .place_owned = PLACE_OWNED,                                                                            \
       .round_named = round_named_##name,                                                                     \
       .zero_named = zero_named_##name,                                                                       \
       .round = round_##name,                                                                                 \

@@ -106,6 +106,50 @@ struct backward_expand {
   bool streams; // vectors are aligned, to be written past the caches
 };
 
+// How gradients are combined that go to the same position. A line is a row of gradOutput or a whole plane,
+// whichever the table is for; behind its `count` gradients it is filled up to whole blocks, where anything
+// counts as inside.
+#define COMBINE_BLOCK 16
+#define COMBINE_COUNT_MAX 1024
+// Rows of windows end where floats tell positions from each other with some room.
+#define COMBINE_WINDOW_MAX (1 << 20)
+
+struct combine_table {
+  int64_t columns, output_columns;
+  int64_t count, padded;
+  float inverse, half; // of columns: 1 / columns, and half of that
+  int64_t shortest;    // of all windows' last rows
+  // Of each gradient's window: where it begins, its last column and its last row, counted from its first.
+  // Lines of one row begin with position 0; the second set of last rows is for windows of one row more.
+  _Alignas(64) uint32_t base[COMBINE_COUNT_MAX];
+  uint32_t last_column[COMBINE_COUNT_MAX];
+  uint32_t last_row[2][COMBINE_COUNT_MAX];
+};
+
+// `lines` one after the other. Before them are the gradients of a row and one more, or indices that are none;
+// a block's worth behind them is read and written besides.
+struct backward_combine {
+  const struct combine_table *table;
+  const int32_t *indices;
+  const float *gradients;
+  uint16_t *combined;
+  int64_t lines;
+  int32_t first; // what the table's positions are counted from
+  const uint32_t *last_row;
+};
+
+// Combined gradients that go to positions [first, first + owned) of a plane, which grad_input begins with; of
+// several planes `owned` apart if all positions are owned.
+struct backward_place {
+  const int32_t *indices;
+  const uint16_t *combined;
+  int64_t count; // in each plane
+  int64_t planes;
+  uint16_t *grad_input;
+  int64_t first;
+  int64_t owned;
+};
+
 struct backward_kernels {
   // True if all indices are in [lower, upper).
   bool (*are_within)(const void *indices, int64_t count, int64_t lower, int64_t upper);
@@ -118,6 +162,12 @@ struct backward_kernels {
   bool (*store_owned)(const struct backward_line *line);
   // The same for BACKWARD_FEW gradients in a plane at most, right in any case.
   void (*store_few)(const struct backward_line *line);
+  // For 16-bit types: replaces each gradient by the rounded sum of those up to it that go to its position;
+  // false if an index is outside its window. Then `place` stores them over zeros, and place_owned those of
+  // one plane that are owned.
+  bool (*combine)(const struct backward_combine *combine);
+  void (*place)(const struct backward_place *place);
+  void (*place_owned)(const struct backward_place *place);
   // Rounds the sums that indices name into grad_input; makes these sums zero again. Either may do the same to
   // the first sum, so that nothing is made zero before all has been rounded.
   void (*round_named)(const struct backward_line *line);
@@ -159,6 +209,9 @@ const struct backward_kernels *backward_kernels_avx512(enum data_type value_type
 
 // Fills the table for vectors of that many lanes; false if the shape isn't fit for pulling.
 bool pull_table_build(struct pull_table *table, int32_t lanes);
+
+// The same for combining, with lines of whole planes if they may be and have few gradients.
+bool combine_table_build(struct combine_table *table, int64_t rows, int64_t output_rows, bool whole_planes);
 
 // The same for windows of one size; the plane is of rows x columns, gradOutput's of output_rows x
 // output_columns. Without whole_planes only rows that are whole vectors are fit.
