@@ -1,5 +1,6 @@
 // Which code path's kernels there are, and the table by which rows of gradInput are pulled from gradOutput.
 #include "kernels/adaptive_max_pool2d_backward/vector.h"
+#include "kernels/adaptive_pooling.h"
 
 #include <string.h>
 
@@ -125,5 +126,9 @@ bool pull_table_build(struct pull_table *table, int32_t lanes) {
     bool alike = table->first_slot[vector + 1] - table->first_slot[vector] == table->slots_alike;
     table->slots_alike = alike ? table->slots_alike : 0;
   }
+  int64_t window_rows =
+      table->rows + table->output_rows - pooling_greatest_divisor(table->rows, table->output_rows);
+  table->strips = table->width <= 1 && table->slots_alike > 0 && table->slots_alike <= 2 &&
+                  2 * window_rows >= 3 * table->output_rows;
   return true;
 }

@@ -57,6 +57,9 @@ struct pull_table {
   int64_t reach;                       // columns beyond a row of gradOutput that are loaded, though not used
   int64_t slots_alike;                 // of every vector; 0 if they differ
   int32_t width;                       // the largest of all patterns
+  // Of width 1 at most, with one or two slots for every vector, and a row of gradOutput serves several rows:
+  // pulled by strips of one vector, with what is loaded held for the next row.
+  bool strips;
   uint16_t first_slot[PULL_SLOTS_MAX + 1];
   struct pull_slot slot[PULL_SLOTS_MAX];
   struct pull_row row[PULL_ROWS_MAX];
