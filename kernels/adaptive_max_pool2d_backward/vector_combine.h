@@ -74,12 +74,16 @@ static void place(const struct backward_place *place) {
 }
 
 static void place_owned(const struct backward_place *place) {
-  uint16_t elsewhere;
+  uint16_t *to = place->grad_input;
+  uint64_t last = 0;
+  uint32_t last_value = to[0];
   for (int64_t i = 0; i < place->count; i++) {
     uint64_t position = (uint64_t)(place->indices[i] - place->first);
-    // No branch, which would be taken at random.
-    uint16_t *to = position < (uint64_t)place->owned ? place->grad_input + position : &elsewhere;
-    *to = place->combined[i];
+    // No branch, which would be taken at random: instead of one that isn't owned the last is stored again.
+    uint64_t mine = -(uint64_t)(position < (uint64_t)place->owned);
+    last = (position & mine) | (last & ~mine);
+    last_value = (place->combined[i] & (uint32_t)mine) | (last_value & ~(uint32_t)mine);
+    to[last] = (uint16_t)last_value;
   }
 }
 
