@@ -99,16 +99,37 @@ static void run_bands(void *context, size_t slot, size_t begin, size_t end) {
   }
 }
 
-// Pulling takes about three cycles for each vector and window over it, scattering two for each gradient and,
-// where sums are kept apart, half of one for each element.
-static bool pulling_pays(const struct dense_job *job) {
+// Pulling takes about three cycles for each vector and window over it (slots), scattering two for each
+// gradient and, where sums are kept apart, half of one for each element.
+static bool pulling_pays(const struct dense_job *job, int64_t vectors, int64_t slots) {
   const struct pull_table *table = &job->table;
   // The windows of all rows: the rows, and again each that two windows share or that two windows are in.
   int64_t window_rows =
       table->rows + table->output_rows - pooling_greatest_divisor(table->rows, table->output_rows);
-  int64_t pulled = 3 * table->slots * window_rows + 2 * table->vectors * table->rows;
+  int64_t pulled = 3 * slots * window_rows + 2 * vectors * table->rows;
   bool apart = job->value_bytes != sizeof(float) && !job->disjoint;
   return pulled < 2 * job->plane_gradients + job->plane_elements / (apart ? 2 : 16);
+}
+
+// Fills the table; false where it takes longer to pull, which most often shows without the table.
+static bool choose_pulling(struct dense_job *job) {
+  const struct plane_view *grad_input = &job->plan->grad_input, *grad_output = &job->plan->grad_output;
+  struct pull_table *table = &job->table;
+  int32_t lanes = job->kernels->pull_lanes;
+  // A row's windows are rows / output_rows and one more at most; one more is for where a piece begins.
+  int64_t fixed = (grad_output->rows / grad_input->rows + 2) * grad_output->columns;
+  if (job->kernels->pull == NULL || fixed > BACKWARD_PULL_GRADIENTS ||
+      job->plane_gradients > OPERATOR_RUN_CANCEL_ELEMENTS * INT64_C(16384) ||
+      job->plane_elements > INT32_MAX - 2 * lanes) {
+    return false;
+  }
+  table->rows = grad_input->rows;
+  table->columns = grad_input->columns;
+  table->output_rows = grad_output->rows;
+  table->output_columns = grad_output->columns;
+  int64_t vectors = (table->columns + lanes - 1) / lanes;
+  return pulling_pays(job, vectors, vectors) && pull_table_build(table, lanes) &&
+         pulling_pays(job, table->vectors, table->slots);
 }
 
 static void choose_way(struct dense_job *job) {
@@ -126,16 +147,7 @@ static void choose_way(struct dense_job *job) {
     job->way = WAY_EXPAND;
     return;
   }
-  job->table.rows = grad_input->rows;
-  job->table.columns = grad_input->columns;
-  job->table.output_rows = grad_output->rows;
-  job->table.output_columns = grad_output->columns;
-  // A row's windows are rows / output_rows and one more at most; one more is for where a piece begins.
-  int64_t fixed = (grad_output->rows / grad_input->rows + 2) * grad_output->columns;
-  if (job->kernels->pull == NULL || fixed > BACKWARD_PULL_GRADIENTS ||
-      job->plane_gradients > OPERATOR_RUN_CANCEL_ELEMENTS * INT64_C(16384) ||
-      job->plane_elements > INT32_MAX - 2 * job->kernels->pull_lanes ||
-      !pull_table_build(&job->table, job->kernels->pull_lanes) || !pulling_pays(job)) {
+  if (!choose_pulling(job)) {
     return;
   }
   job->way = WAY_PULL;
@@ -151,7 +163,10 @@ static int64_t choose_piece_rows(const struct dense_job *job) {
   int64_t columns = job->plan->grad_input.columns;
   int64_t elements = (cpu == NULL ? BACKWARD_L2_BYTES_USUAL : cpu->l2_bytes) / 4 / (int64_t)sizeof(float);
   elements = elements < BACKWARD_RANGE_ELEMENTS ? elements : BACKWARD_RANGE_ELEMENTS;
-  return elements > columns ? elements / columns : 1;
+  int64_t most = elements > columns ? elements / columns : 1;
+  // Pieces of one size: rows of windows that reach beyond a piece are looked at again.
+  int64_t pieces = (job->plan->band_rows + most - 1) / most;
+  return pieces > 1 ? (job->plan->band_rows + pieces - 1) / pieces : most;
 }
 
 static bool choose_streams(const struct dense_job *job) {

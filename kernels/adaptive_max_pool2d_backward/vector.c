@@ -107,12 +107,15 @@ INLINE void add_typed(const struct backward_line *line, enum value_kind value, e
 
 INLINE void add_owned_typed(const struct backward_line *line, enum value_kind value, enum index_kind index) {
   uint64_t first = (uint64_t)line->first, owned = (uint64_t)line->owned;
+  // Not always the same sum, which each of them would wait for.
+  uint64_t others = owned >= 16 ? 15 : 0;
   for (int64_t i = 0; i < line->count; i++) {
     uint64_t position = (uint64_t)index_at(line->indices, i, index) - first;
     // No branch, which would be taken at random: what isn't owned adds +0 to a sum, and none is ever -0.
-    uint32_t mine = -(uint32_t)(position < owned);
-    uint32_t bits = float_to_bits(value_at(line->gradients, i, value)) & mine;
-    line->sums[position & (uint64_t)(int64_t)(int32_t)mine] += float_from_bits(bits);
+    uint64_t mine = -(uint64_t)(position < owned);
+    uint32_t bits = float_to_bits(value_at(line->gradients, i, value)) & (uint32_t)mine;
+    position = (position & mine) | ((uint64_t)i & others & ~mine);
+    line->sums[position] += float_from_bits(bits);
   }
 }
 
