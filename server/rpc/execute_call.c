@@ -3,6 +3,7 @@
 #include "server/rpc/execute_job.h"
 #include "server/rpc/execute_step.h"
 #include "server/rpc/final_status.h"
+#include "server/rpc/limits.h"
 #include "server/rpc/received_message.h"
 #include "server/rpc/response_message.h"
 
@@ -22,6 +23,12 @@ struct job_place {
   bool answer_ok;
 };
 
+// The idle time-out of one direction. It begins anew with every EXECUTE_PACE_BYTES, not with every message.
+struct pace {
+  struct timer_entry timer;
+  int64_t moved_bytes; // since it began
+};
+
 struct execute_call {
   struct server_call base;
   struct execute_state state;
@@ -34,7 +41,8 @@ struct execute_call {
   struct status failure; // of state.failed_job, or why the call was cancelled
   struct final_status final;
   struct queue_tag received, sent, status_sent, closed;
-  struct timer_entry receive_timer, send_timer;
+  struct pace receiving, replying;
+  int64_t sending_bytes; // of tensors, in the message under way
 };
 
 static struct job_place *place_of(struct execute_call *call, uint64_t job) {
@@ -67,9 +75,10 @@ static void describe_fault(struct execute_call *call, enum execute_fault fault) 
       [EXECUTE_FAULT_EMPTY_MESSAGE] = {REASON_SEQUENCE_INVALID, "a message had neither begin nor chunks"},
       [EXECUTE_FAULT_SURPLUS] = {REASON_TENSOR_DATA_INVALID,
                                  "a chunk came after the last byte of the job before, without a begin"},
-      [EXECUTE_FAULT_RECEIVE_IDLE] = {REASON_IDLE_TIMEOUT,
-                                      "the next message of a started job didn't come in time"},
-      [EXECUTE_FAULT_SEND_IDLE] = {REASON_IDLE_TIMEOUT, "a message of the reply wasn't read in time"},
+      [EXECUTE_FAULT_RECEIVE_IDLE] = {REASON_IDLE_TIMEOUT, "the data of a started job didn't come in time"},
+      [EXECUTE_FAULT_RESTED_TOO_LONG] =
+          {REASON_IDLE_TIMEOUT, "the call rested for longer than the idle time-out, and too many do"},
+      [EXECUTE_FAULT_SEND_IDLE] = {REASON_IDLE_TIMEOUT, "the reply wasn't read in time"},
   };
   if (fault == EXECUTE_FAULT_DRAINING) {
     (void)service_fail_draining(server_call_context(&call->base), &call->failure);
@@ -139,11 +148,13 @@ static unsigned do_send(struct execute_call *call) {
   struct job_place *place = place_of(call, number);
   bool outputs = execute_job(state, number)->stage == EXECUTE_JOB_ENDED;
   bool accepted = call->accepted_job == number; // goes with the first message for its job
+  int64_t passed_bytes = place->job.download.passed_bytes;
   if (!response_message_build(&place->job, accepted, outputs, server_call_now_ns(&call->base), &call->sending,
                               &call->failure)) {
     return execute_send_failed(state);
   }
   call->accepted_job = number + 1;
+  call->sending_bytes = place->job.download.passed_bytes - passed_bytes;
   grpc_op ops[2];
   size_t count = add_metadata_op(call, ops);
   ops[count] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
@@ -233,13 +244,36 @@ static bool take_chunks(struct execute_call *call, struct execute_job *job, stru
   return true;
 }
 
+static void pace_stop(struct pace *pace) {
+  timer_list_disarm(&pace->timer);
+  pace->moved_bytes = 0;
+}
+
+// The client has sent or read so much.
+static void pace_move(struct pace *pace, int64_t bytes) {
+  pace->moved_bytes += bytes;
+  if (pace->moved_bytes >= EXECUTE_PACE_BYTES) {
+    pace_stop(pace);
+  }
+}
+
+static void pace_set(struct execute_call *call, struct pace *pace, bool timed) {
+  if (!timed) {
+    pace_stop(pace);
+  } else if (!timer_list_is_armed(&pace->timer)) {
+    queue_arm(server_call_queue(&call->base), &pace->timer);
+  }
+}
+
 static unsigned do_take(struct execute_call *call) {
   uint64_t number = last_job_number(call);
   struct execute_job *job = &place_of(call, number)->job;
   struct status status;
+  int64_t missing_bytes = job->upload.missing_bytes;
   if (!take_chunks(call, job, &status)) {
     return fail_job(call, number, &status);
   }
+  pace_move(&call->receiving, missing_bytes - job->upload.missing_bytes);
   return execute_taken(&call->state, job->upload.missing_bytes == 0);
 }
 
@@ -263,20 +297,12 @@ static unsigned do_submit(struct execute_call *call) {
 
 static void release(struct execute_call *call) {
   (void)do_drop(call);
-  timer_list_disarm(&call->receive_timer);
-  timer_list_disarm(&call->send_timer);
+  pace_stop(&call->receiving);
+  pace_stop(&call->replying);
   received_message_free(&call->message);
   final_status_free(&call->final);
   server_call_leave(&call->base);
   free(call);
-}
-
-static void set_timer(struct execute_call *call, struct timer_entry *timer, bool timed) {
-  if (!timed) {
-    timer_list_disarm(timer);
-  } else if (!timer_list_is_armed(timer)) {
-    queue_arm(server_call_queue(&call->base), timer);
-  }
 }
 
 // In the order in which they are done.
@@ -309,15 +335,19 @@ static void step(struct execute_call *call, unsigned todo) {
     }
     todo = next;
   } while (todo != 0);
-  set_timer(call, &call->receive_timer, execute_receive_is_timed(&call->state));
-  set_timer(call, &call->send_timer, execute_send_is_timed(&call->state));
+  bool rests = execute_is_resting(&call->state);
+  server_call_set_resting(&call->base, rests);
+  pace_set(call, &call->receiving, rests || execute_receive_is_timed(&call->state));
+  pace_set(call, &call->replying, execute_send_is_timed(&call->state));
 }
 
 // ---- Events
 
 static void on_received(struct queue_tag *tag, bool ok) {
   struct execute_call *call = QUEUE_CONTAINER_OF(tag, struct execute_call, received);
-  timer_list_disarm(&call->receive_timer);
+  if (execute_is_resting(&call->state)) {
+    pace_stop(&call->receiving);
+  }
   if (call->message.buffer == NULL) {
     bool ended = ok && !grpc_call_failed_before_recv_message(call->base.call);
     step(call, ended ? execute_half_closed(&call->state) : execute_receive_failed(&call->state));
@@ -340,7 +370,10 @@ static void on_received(struct queue_tag *tag, bool ok) {
 
 static void on_sent(struct queue_tag *tag, bool ok) {
   struct execute_call *call = QUEUE_CONTAINER_OF(tag, struct execute_call, sent);
-  timer_list_disarm(&call->send_timer);
+  pace_move(&call->replying, call->sending_bytes);
+  if (call->sending.done) {
+    pace_stop(&call->replying); // what comes next is another job's
+  }
   grpc_byte_buffer_destroy(call->sending.buffer);
   call->sending.buffer = NULL;
   step(call, ok ? execute_sent(&call->state, call->sending.done) : execute_send_failed(&call->state));
@@ -393,12 +426,18 @@ static void on_answered(struct queue_tag *tag, bool ok) {
 }
 
 static void on_receive_idle(struct timer_entry *timer) {
-  struct execute_call *call = QUEUE_CONTAINER_OF(timer, struct execute_call, receive_timer);
-  step(call, execute_receive_timed_out(&call->state));
+  struct execute_call *call = QUEUE_CONTAINER_OF(timer, struct execute_call, receiving.timer);
+  if (execute_receive_is_timed(&call->state)) {
+    step(call, execute_receive_timed_out(&call->state));
+  } else if (server_call_must_not_rest(&call->base)) {
+    step(call, execute_rested_too_long(&call->state));
+  } else {
+    queue_arm(server_call_queue(&call->base), timer);
+  }
 }
 
 static void on_send_idle(struct timer_entry *timer) {
-  struct execute_call *call = QUEUE_CONTAINER_OF(timer, struct execute_call, send_timer);
+  struct execute_call *call = QUEUE_CONTAINER_OF(timer, struct execute_call, replying.timer);
   step(call, execute_send_timed_out(&call->state));
 }
 
@@ -420,8 +459,8 @@ void execute_call_start(struct server_queue *home, grpc_call *grpc) {
   call->sent.event = on_sent;
   call->status_sent.event = on_status_sent;
   call->closed.event = on_closed;
-  call->receive_timer.expired = on_receive_idle;
-  call->send_timer.expired = on_send_idle;
+  call->receiving.timer.expired = on_receive_idle;
+  call->replying.timer.expired = on_send_idle;
   final_status_ok(&call->final);
   server_call_enter(home, &call->base);
   for (size_t i = 0; i < EXECUTE_JOBS_MAX; ++i) {

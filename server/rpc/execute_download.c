@@ -23,4 +23,5 @@ bool execute_download_peek(struct execute_download *download, struct execute_pie
 
 void execute_download_advance(struct execute_download *download, const struct execute_piece *piece) {
   download->offset += piece->bytes;
+  download->passed_bytes += piece->bytes;
 }

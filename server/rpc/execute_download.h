@@ -9,6 +9,7 @@ struct execute_download {
   int64_t chunk_bytes_max; // raw bytes of a piece
   size_t tensor;           // the next piece is of this tensor or a later one
   int64_t offset;
+  int64_t passed_bytes; // of all tensors
 };
 
 struct execute_piece {

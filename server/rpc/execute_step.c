@@ -313,6 +313,16 @@ unsigned execute_send_timed_out(struct execute_state *state) {
   return settle(state, abandon(state, EXECUTE_FAULT_SEND_IDLE));
 }
 
+bool execute_is_resting(const struct execute_state *state) {
+  return state->phase == EXECUTE_OPEN && (state->pending & EXECUTE_PENDING_RECEIVE) != 0 &&
+         state->job_count == 0;
+}
+
+unsigned execute_rested_too_long(struct execute_state *state) {
+  assert(execute_is_resting(state));
+  return settle(state, fail(state, execute_current_job(state), EXECUTE_FAULT_RESTED_TOO_LONG));
+}
+
 bool execute_receive_is_timed(const struct execute_state *state) {
   const struct execute_job_state *last = last_job(state);
   return state->phase == EXECUTE_OPEN && (state->pending & EXECUTE_PENDING_RECEIVE) != 0 && last != NULL &&

@@ -57,6 +57,7 @@ enum execute_fault {
   EXECUTE_FAULT_SURPLUS,           // chunks after the last byte of the job before, without a begin
   EXECUTE_FAULT_HALF_CLOSED_EARLY, // before the last byte
   EXECUTE_FAULT_RECEIVE_IDLE,
+  EXECUTE_FAULT_RESTED_TOO_LONG,
   EXECUTE_FAULT_SEND_IDLE,
   EXECUTE_FAULT_DRAINING,
 };
@@ -158,6 +159,11 @@ unsigned execute_send_timed_out(struct execute_state *state);
 // that it may send.
 bool execute_receive_is_timed(const struct execute_state *state);
 bool execute_send_is_timed(const struct execute_state *state);
+
+// Whether the receive under way is for a job that hasn't begun, and no other is there.
+bool execute_is_resting(const struct execute_state *state);
+// A call that rests gives way to others. Only while execute_is_resting.
+unsigned execute_rested_too_long(struct execute_state *state);
 
 // True if a failure of this job would be the one that ends the call.
 bool execute_failure_counts(const struct execute_state *state, uint64_t job);

@@ -8,9 +8,19 @@
 // What one client can have under way on one connection. gRPC holds further calls back in the client. A stream
 // on which nothing is received costs 64 KiB, but a posted receive opens the window to one message: a
 // connection whose calls all send half a message pins 1 GiB at most, of which SERVER_QUOTA_BYTES lets it have
-// less. The idle time-out ends calls that stay so within a job or before a unary request; an Execute call may
-// rest between jobs.
+// less. The idle time-out ends calls that stay so within a job or before a unary request; for Execute calls
+// without a job see SERVER_RESTING_CALLS_MAX.
 #define SERVER_STREAMS_PER_CONNECTION_MAX 256
+
+// Execute calls that may rest before a begin for as long as they like. Nothing tells a call that rests from
+// one that has sent half of a message of 4 MiB, so beyond this number those end that have rested for longer
+// than the idle time-out, the longest first: what half messages pin for good stays within SERVER_QUOTA_BYTES.
+#define SERVER_RESTING_CALLS_MAX 128
+
+// What a job that is under way has to move in each idle time-out, or all that is left: a message of a few
+// bytes now and then doesn't hold its memory. Whoever uses the standard chunks has to complete one in that
+// time anyway.
+#define EXECUTE_PACE_BYTES ((int64_t)1 << 20)
 
 // Headers that one call may send; a handle travels in a message, so this is for tracing and credentials.
 #define SERVER_METADATA_BYTES_MAX (16 * 1024)

@@ -42,6 +42,7 @@ struct server {
   // Those together, and gRPC's notice that it has shut down; stopped when none is.
   atomic_size_t outstanding;
   atomic_size_t open_calls;
+  atomic_size_t resting_calls;
 };
 
 static void let_go(struct server *server) {
@@ -90,7 +91,22 @@ bool server_call_must_drain(const struct server_call *call) {
   return call->home->draining;
 }
 
+void server_call_set_resting(struct server_call *call, bool rests) {
+  atomic_size_t *resting_calls = &call->home->server->resting_calls;
+  if (rests && !call->_rests) {
+    atomic_fetch_add(resting_calls, 1);
+  } else if (!rests && call->_rests) {
+    atomic_fetch_sub(resting_calls, 1);
+  }
+  call->_rests = rests;
+}
+
+bool server_call_must_not_rest(const struct server_call *call) {
+  return atomic_load(&call->home->server->resting_calls) > SERVER_RESTING_CALLS_MAX;
+}
+
 void server_call_leave(struct server_call *call) {
+  server_call_set_resting(call, false);
   call->_next->_previous = call->_previous;
   call->_previous->_next = call->_next;
   grpc_call_unref(call->call);

@@ -57,6 +57,8 @@ struct server_call {
   grpc_call *call; // owned
   char identity[SESSION_IDENTITY_BYTES_MAX + 1];
   void (*drain)(struct server_call *call); // the server stops; NULL: the call ends by itself
+  // private
+  bool _rests;
   struct server_call *_next, *_previous;
 };
 
@@ -68,6 +70,10 @@ int64_t server_call_now_ns(const struct server_call *call);
 void server_call_enter(struct server_queue *home, struct server_call *call);
 // True when the server stopped before the call was entered: `drain` won't be called.
 bool server_call_must_drain(const struct server_call *call);
+// Whether the call has a receive under way that no job or limit of time stands behind.
+void server_call_set_resting(struct server_call *call, bool rests);
+// True if more calls rest than may do so for as long as they like.
+bool server_call_must_not_rest(const struct server_call *call);
 // The call is over: gives the gRPC call back. The object is the caller's to free.
 void server_call_leave(struct server_call *call);
 

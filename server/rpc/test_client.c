@@ -21,7 +21,10 @@ static gpr_timespec patience(void) {
 
 void test_client_open(struct test_client *client, int descriptor) {
   grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
-  client->channel = grpc_channel_create_from_fd("test", descriptor, credentials, NULL);
+  // Nothing is read ahead: what the server could send is what the test received, and little more.
+  grpc_arg no_probe = {.type = GRPC_ARG_INTEGER, .key = (char *)GRPC_ARG_HTTP2_BDP_PROBE, .value.integer = 0};
+  grpc_channel_args arguments = {1, &no_probe};
+  client->channel = grpc_channel_create_from_fd("test", descriptor, credentials, &arguments);
   grpc_channel_credentials_release(credentials);
   client->events = grpc_completion_queue_create_for_pluck(NULL);
 }

@@ -20,6 +20,8 @@ SMALL = Backward.make()
 HALF = Backward.make(planes=(1, 240), input_size=(128, 128), output_size=(32, 32))
 BUDGET = "32MiB"
 CALLS_PER_CONNECTION = 40
+# The server's, of all its connections.
+RESTING_CALLS_MAX = 128
 # Looks of 10 ms that find nothing moved: what is left is held back.
 LOOKS_AT_REST = 50
 
@@ -89,3 +91,16 @@ def test_flood_stays_under_the_cap(fault_seconds, kind):
         for peer in peers:
             peer.close()
         HALF.run(client)
+
+
+def test_half_messages_do_not_stay():
+    """A call that has sent half of a message looks like one that rests between jobs: only so many may stay so."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(ServerProcess("--memory-limit", BUDGET, "--idle-timeout", "500ms"))
+        client = stack.enter_context(contextlib.closing(Client(server.address)))
+        resting = client.stream().send(SMALL.message())
+        SMALL.check(resting.read_result())
+        peers = [stack.enter_context(contextlib.closing(Peer(server.address))) for _ in range(4)]
+        calls = [peer.open("Execute", half_message(100000, 99999)) for peer in peers for _ in range(50)]
+        pump_until(peers, lambda: sum(not call.ended for call in calls) <= RESTING_CALLS_MAX, "the surplus was ended")
+        SMALL.run(client)
