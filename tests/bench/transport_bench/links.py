@@ -22,6 +22,7 @@ class Loopback:
     """Nothing in between."""
 
     name = "loopback"
+    is_long = False
     host = "127.0.0.1"
     server_prefix = ()
     client_prefix = ()
@@ -54,6 +55,7 @@ class Gigabit:
     """
 
     name = "1 Gbit/s"
+    is_long = False
     host = SERVER_HOST
 
     def __init__(self):
@@ -98,6 +100,8 @@ class Gigabit:
 
 class Delayed:
     """Another link with a proxy at the clients' end that lets every byte wait."""
+
+    is_long = True
 
     def __init__(self, link):
         self._link = link

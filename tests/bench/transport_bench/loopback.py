@@ -137,5 +137,4 @@ def measure_all(effort):
     with Stage(links.Loopback()) as stage:
         for part in (small_rows, stream_rows, whole_rows):
             for row, calls in part(stage, effort):
-                yield rows.measure(row, calls, effort.rounds, effort.patience_seconds)
-
+                yield rows.measure(row, calls, effort)

@@ -30,6 +30,7 @@ def machine(effort):
         "grpc_of_python": grpc.__version__,
         "torch": torch.__version__,
         "bare_arguments": list(stage.BARE_ARGUMENTS),
+        "bare_arguments_long": list(stage.BARE_ARGUMENTS_LONG),
         "bare_queues": stage.BARE_QUEUES,
         "rounds": effort.rounds,
     }

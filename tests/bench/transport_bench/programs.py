@@ -24,11 +24,12 @@ class ProgramFailed(Exception):
 class Program:
     """One of them; a context manager. `address` is where it listens, if it is a server."""
 
-    def __init__(self, *words, prefix=(), serves=False):
+    def __init__(self, *words, prefix=(), serves=False, environment=None):
         self._errors = tempfile.TemporaryFile()
         self._command = [*FAITHFUL, *prefix, *map(str, words)]
         self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True)
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
+            env={**os.environ, **(environment or {})})
         self.address = None
         if serves:
             self.address = self._line().removeprefix("listening on ")

@@ -8,6 +8,10 @@ import time
 from common.turns import turns
 
 
+# A first call that takes so many times as long as patience lasts isn't only cold.
+HOPELESS = 2
+
+
 @dataclasses.dataclass(frozen=True)
 class Effort:
     """How much is measured."""
@@ -17,14 +21,15 @@ class Effort:
     calls: int  # small jobs in a round, one after the other
     concurrent_calls: int  # small jobs in a round at concurrency 32
     pipelined_jobs: int
+    warm_ups: int  # calls that connect, plan and touch memory
     # A contestant that takes longer for one call has that one figure: a hopeless one shall not cost minutes.
     patience_seconds: float
     link_rounds: int  # of what moves 100 MB over 1 Gbit/s
 
 
-FULL = Effort(rounds=9, planes=(32, 64), calls=1000, concurrent_calls=4800, pipelined_jobs=5000, patience_seconds=6,
+FULL = Effort(rounds=9, planes=(32, 64), calls=1000, concurrent_calls=4800, pipelined_jobs=5000, warm_ups=4, patience_seconds=6,
               link_rounds=5)
-QUICK = Effort(rounds=3, planes=(32, 64), calls=500, concurrent_calls=1600, pipelined_jobs=2000, patience_seconds=2,
+QUICK = Effort(rounds=3, planes=(32, 64), calls=500, concurrent_calls=1600, pipelined_jobs=2000, warm_ups=2, patience_seconds=2,
                link_rounds=1)
 
 
@@ -60,14 +65,25 @@ class Row:
         }
 
 
-def measure(row, calls, rounds, patience_seconds):
-    """Fills the row from calls without arguments that return its figure."""
-    print(f"{row.link}: {row.name}", file=sys.stderr, flush=True)
-    for name, call in calls.items():
-        call()  # connects, plans, touches memory
+def warm_up(call, effort):
+    """The last warm-up's figure if no more are to be waited for, else None."""
+    for number in range(effort.warm_ups):
         begin = time.monotonic()
         value = call()
-        if time.monotonic() - begin > patience_seconds:
+        seconds = time.monotonic() - begin
+        last = number == effort.warm_ups - 1
+        if seconds > (effort.patience_seconds if last else HOPELESS * effort.patience_seconds):
+            return value
+    return None
+
+
+def measure(row, calls, effort, rounds=None):
+    """Fills the row from calls without arguments that return its figure."""
+    print(f"{row.link}: {row.name}", file=sys.stderr, flush=True)
+    rounds = rounds or effort.rounds
+    for name, call in calls.items():
+        value = warm_up(call, effort)
+        if value is not None:
             row.rounds[name] = [value]
     patient = [name for name in calls if name not in row.rounds]
     for name in patient:

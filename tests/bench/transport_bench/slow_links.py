@@ -67,17 +67,17 @@ def one_shot_rows(stage, _effort):
     }
 
 
-def _measure(link, part, effort, rounds):
+def _measure(link, part, effort, rounds=None):
     with Stage(link) as stage:
         for row, calls in part(stage, effort):
-            yield rows.measure(row, calls, rounds, effort.patience_seconds)
+            yield rows.measure(row, calls, effort, rounds)
 
 
 def measure_all(effort):
     """([rows], why others are missing)."""
-    found = list(_measure(links.Delayed(links.Loopback()), one_shot_rows, effort, effort.rounds))
+    found = list(_measure(links.Delayed(links.Loopback()), one_shot_rows, effort))
     try:
-        found += _measure(links.Gigabit(), gigabit_rows, effort, effort.rounds)
+        found += _measure(links.Gigabit(), gigabit_rows, effort)
         found += _measure(links.Delayed(links.Gigabit()), both_ways_rows, effort, effort.link_rounds)
     except links.Unavailable as error:
         return found, str(error)

@@ -12,6 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+// What one call moves at the most: as much as caches hold while the other side takes it.
+#define PIECE_BYTES ((size_t)256 << 10)
+
 static struct sockaddr_in parse(const char *text) {
   char host[SOCKETS_ADDRESS_BYTES_MAX];
   const char *colon = strrchr(text, ':');
@@ -64,7 +67,7 @@ int sockets_connect(const char *address) {
 
 bool sockets_read_all(int socket, void *to, size_t bytes) {
   for (uint8_t *place = to; bytes > 0;) {
-    ssize_t got = recv(socket, place, bytes, 0);
+    ssize_t got = recv(socket, place, bytes < PIECE_BYTES ? bytes : PIECE_BYTES, 0);
     if (got <= 0) {
       return false;
     }
@@ -76,7 +79,7 @@ bool sockets_read_all(int socket, void *to, size_t bytes) {
 
 void sockets_write_all(int socket, const void *from, size_t bytes) {
   for (const uint8_t *place = from; bytes > 0;) {
-    ssize_t put = send(socket, place, bytes, MSG_NOSIGNAL);
+    ssize_t put = send(socket, place, bytes < PIECE_BYTES ? bytes : PIECE_BYTES, MSG_NOSIGNAL);
     if (put <= 0) {
       command_fail("a write failed: %s", strerror(errno));
     }

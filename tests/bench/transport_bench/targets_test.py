@@ -1,5 +1,6 @@
 """Targets and tables from figures that are made up."""
 
+import dataclasses
 import json
 
 import pytest
@@ -75,9 +76,11 @@ def test_memory_has_its_allowance():
 
 def test_impatience_leaves_one_figure():
     calls = {"slow": lambda: 1, "fast": lambda: 2}
-    found = rows.measure(row("link", "name"), calls, 3, -1)
+    impatient = dataclasses.replace(rows.QUICK, patience_seconds=-1)
+    found = rows.measure(row("link", "name"), calls, impatient)
     assert found.rounds == {"slow": [1], "fast": [2]}
-    assert rows.measure(row("link", "name"), calls, 3, 60).rounds == {"slow": [1] * 3, "fast": [2] * 3}
+    patient = dataclasses.replace(rows.QUICK, patience_seconds=60)
+    assert rows.measure(row("link", "name"), calls, patient, 4).rounds == {"slow": [1] * 4, "fast": [2] * 4}
 
 
 def test_rows_are_lines_and_json():
