@@ -4,10 +4,26 @@
 
 #include <string.h>
 
-// The window over an element, if planes are one row.
-static int64_t window_of(const struct expand_table *table, int64_t element) {
-  return element / table->columns / table->window_rows * table->output_columns +
-         element % table->columns / table->window_columns;
+// Walks over the elements of planes that lie one after the other, as if they were one row.
+struct walk {
+  int64_t row, column;  // in the window
+  int64_t first_window; // of the row of windows
+  int64_t window;       // in it
+};
+
+static void walk_on(struct walk *walk, const struct expand_table *table) {
+  if (++walk->column < table->window_columns) {
+    return;
+  }
+  walk->column = 0;
+  if (++walk->window < table->output_columns) {
+    return;
+  }
+  walk->window = 0;
+  if (++walk->row == table->window_rows) {
+    walk->row = 0;
+    walk->first_window += table->output_columns;
+  }
 }
 
 static bool build_group(struct expand_table *table, int32_t lanes) {
@@ -19,18 +35,24 @@ static bool build_group(struct expand_table *table, int32_t lanes) {
   if (table->vectors > EXPAND_VECTORS_MAX || table->plane_elements < lanes) {
     return false;
   }
+  table->half = true;
+  table->last_base = 0;
+  struct walk walk = {0};
   for (int64_t vector = 0; vector < table->vectors; vector++) {
-    int64_t first = INT64_MAX;
+    int64_t windows[EXPAND_LANES_MAX], first = INT64_MAX;
     for (int32_t lane = 0; lane < lanes; lane++) {
-      int64_t window = window_of(table, vector * lanes + lane);
-      first = window < first ? window : first;
+      windows[lane] = walk.first_window + walk.window;
+      first = windows[lane] < first ? windows[lane] : first;
+      walk_on(&walk, table);
     }
     table->base[vector] = (int32_t)first;
+    table->last_base = table->base[vector] > table->last_base ? table->base[vector] : table->last_base;
     for (int32_t lane = 0; lane < lanes; lane++) {
-      int64_t window = window_of(table, vector * lanes + lane) - first;
+      int64_t window = windows[lane] - first;
       if (window >= lanes) {
         return false;
       }
+      table->half = table->half && window < lanes / 2;
       table->lanes[vector][lane] = (int32_t)window;
     }
   }

@@ -83,6 +83,7 @@ struct backward_pull {
 // How gradInput is filled where windows are of one size and don't share a position: window_rows x
 // window_columns each.
 #define EXPAND_VECTORS_MAX 64
+#define EXPAND_LANES_MAX 16
 
 struct expand_table {
   int64_t columns, output_columns;
@@ -92,9 +93,12 @@ struct expand_table {
   // gradients more. 0: rows of gradInput are whole vectors, and all of them alike.
   int64_t vectors;
   int64_t group_gradients;
+  bool half;                        // half as many gradients as a vector has lanes are enough for any
+  int32_t last_base;                // the highest
   int32_t base[EXPAND_VECTORS_MAX]; // the first gradient of a vector, in the group
-  _Alignas(64) int32_t iota[16];
-  int32_t lanes[EXPAND_VECTORS_MAX][16]; // which gradient from the base on; below the vector's width
+  _Alignas(64) int32_t iota[EXPAND_LANES_MAX];
+  int32_t lanes[EXPAND_VECTORS_MAX]
+               [EXPAND_LANES_MAX]; // which gradient from the base on; below the vector's width
 };
 
 // Rows [row_begin, row_end) of each of `planes` planes; all rows with more than one plane, and where rows

@@ -137,11 +137,16 @@ struct expand_walk {
   lanes positions;
 };
 
-INLINE void expand_advance(const struct expand_table *table, struct expand_walk *walk) {
-  lanes next = lanes_add(walk->positions, lanes_every(BACKWARD_LANES));
+// The positions of the next vector.
+INLINE lanes expand_next(lanes positions, int64_t plane_elements) {
+  lanes next = lanes_add(positions, lanes_every(BACKWARD_LANES));
   // Beyond the plane the next one begins; before, the difference wraps and is larger.
-  lanes wrapped = lanes_add(walk->positions, lanes_every((int32_t)(BACKWARD_LANES - table->plane_elements)));
-  walk->positions = lanes_least(next, wrapped);
+  lanes wrapped = lanes_add(positions, lanes_every((int32_t)(BACKWARD_LANES - plane_elements)));
+  return lanes_least(next, wrapped);
+}
+
+INLINE void expand_advance(const struct expand_table *table, struct expand_walk *walk) {
+  walk->positions = expand_next(walk->positions, table->plane_elements);
   if (++walk->vector == table->vectors) {
     walk->vector = 0;
     walk->group += table->group_gradients;
@@ -181,6 +186,36 @@ INLINE void expand_end(const struct backward_expand *expand, struct expand_walk 
   }
 }
 
+// So many whole groups, which neither read nor write beyond the ends.
+INLINE void expand_groups(const struct backward_expand *expand, struct expand_walk *walk, int64_t groups,
+                          struct expand_sums *sums, bool half, bool streams, int64_t value_bytes,
+                          enum index_kind index) {
+  const struct expand_table *table = expand->table;
+  const int64_t index_bytes = index == INDEX_INT64 ? 8 : 4, vectors = table->vectors;
+  const int64_t plane_elements = table->plane_elements, group_gradients = table->group_gradients;
+  const unsigned char *indices = expand->indices, *gradients = expand->gradients;
+  unsigned char *to = expand->grad_input;
+  lanes positions = walk->positions;
+  for (int64_t group = 0; group < groups; group++) {
+    for (int64_t vector = 0; vector < vectors; vector++) {
+      const int64_t base = table->base[vector];
+      const unsigned char *some_indices = indices + base * index_bytes;
+      const unsigned char *some_gradients = gradients + base * value_bytes;
+      const lanes pattern = lanes_load(table->lanes[vector]);
+      struct expand_sources sources =
+          half ? expand_load_half(some_indices, some_gradients, pattern, sums, value_bytes, index)
+               : expand_load(some_indices, some_gradients, pattern, sums, value_bytes, index);
+      expand_store(to, sources, positions, sums, streams, value_bytes);
+      to += BACKWARD_LANES * value_bytes;
+      positions = expand_next(positions, plane_elements);
+    }
+    indices += group_gradients * index_bytes;
+    gradients += group_gradients * value_bytes;
+  }
+  walk->group = groups * group_gradients;
+  walk->positions = positions;
+}
+
 // Whole planes as if they were one row.
 INLINE int64_t expand_planes(const struct backward_expand *expand, bool streams, int64_t value_bytes,
                              enum index_kind index) {
@@ -192,7 +227,16 @@ INLINE int64_t expand_planes(const struct backward_expand *expand, bool streams,
   const int64_t last_base = expand->planes * table->plane_gradients - BACKWARD_LANES;
   struct expand_sums sums = {lanes_every(0), lanes_every(0)};
   struct expand_walk walk = {0, 0, lanes_load(table->iota)};
-  int64_t done = 0;
+  int64_t groups = elements / (table->vectors * BACKWARD_LANES);
+  while (groups > 0 && (groups - 1) * table->group_gradients + table->last_base > last_base) {
+    groups--;
+  }
+  if (table->half) {
+    expand_groups(expand, &walk, groups, &sums, true, streams, value_bytes, index);
+  } else {
+    expand_groups(expand, &walk, groups, &sums, false, streams, value_bytes, index);
+  }
+  int64_t done = groups * table->vectors * BACKWARD_LANES;
   for (; elements - done >= BACKWARD_LANES; done += BACKWARD_LANES) {
     int64_t base = walk.group + table->base[walk.vector];
     if (__builtin_expect(base > last_base, 0)) {
