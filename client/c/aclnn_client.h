@@ -82,7 +82,7 @@ typedef struct aclnn_client_options {
   int64_t max_chunk_bytes;    // for both ways, 4 KiB to 4 MiB - 64 KiB; 0: 1 MiB
   int retries; // how often a call is tried again when the server can't be reached or asks to come back later
                // (never after other failures, never in streams); 0: 2 times, negative: not at all
-  bool accept_lz4;          // lets the server compress outputs: pays on links slower than some 5 Gbit/s
+  bool plain_data; // no chunk is encoded, in neither direction; else the sender does so where it is quicker
   aclnn_progress *progress; // or NULL
   void *progress_context;
 } aclnn_client_options;

@@ -105,7 +105,7 @@ struct job_options client_job_options(const aclnn_client *client) {
   struct job_options options = {
       .chunk_bytes = chunk_bytes == 0 ? WIRE_CHUNK_BYTES_DEFAULT : chunk_bytes,
       .reply_chunk_bytes = chunk_bytes,
-      .accept_codecs = client->options.accept_lz4 ? 1U << CODEC_LZ4_BLOCK : 0,
+      .codecs = client->options.plain_data ? 0 : 1U << CODEC_LZ4_BLOCK | 1U << CODEC_NONZERO_WORDS,
   };
   return options;
 }

@@ -114,7 +114,7 @@ static bool bind_all(struct job *job, const struct tensor_plan *plans, size_t co
 }
 
 static bool write_begin(struct job *job, struct execute_begin *begin, struct status *status) {
-  begin->accept_codecs = job->options.accept_codecs;
+  begin->accept_codecs = job->options.codecs;
   begin->max_chunk_bytes = job->options.reply_chunk_bytes;
   return wire_write_execute_begin(begin, &job->begin, status);
 }
@@ -128,6 +128,7 @@ static void limit_chunks(struct job *job, int64_t limit) {
 bool job_use_plan(struct job *job, const struct workspace_size_response *plan, struct status *status) {
   struct execute_begin begin = {.executor = plan->executor, .workspace_size = plan->workspace_size};
   job->workspace_size = plan->workspace_size;
+  job->server_codecs = plan->accept_codecs;
   limit_chunks(job, plan->max_chunk_bytes);
   return bind_all(job, plan->tensors, plan->tensor_count, status) && write_begin(job, &begin, status);
 }
@@ -182,34 +183,89 @@ static void skip_what_is_sent(struct job *job) {
   }
 }
 
-// Fills the message with pieces of tensors, together at most one chunk's worth.
-static void add_chunks(struct job *job, struct job_message *message) {
-  int64_t room = job->options.chunk_bytes;
+// Memory for the encoded chunks of one message; NULL: data go plain.
+static uint8_t *encoding_memory(struct job *job) {
+  if (job->encoded == NULL) {
+    job->encoded = malloc((size_t)(JOB_ENCODED_CHUNKS_MAX * job->options.chunk_bytes));
+  }
+  return job->encoded;
+}
+
+// What a message may still take.
+struct message_room {
+  int64_t wire_bytes, raw_bytes;
+  size_t encoded_bytes; // of job->encoded that are used
+};
+
+// Encodes the piece if that pays and there is room; else false.
+static bool encode_piece(struct job *job, struct codec_choice *choice, const uint8_t *source, int64_t size,
+                         const struct message_room *room, struct tensor_chunk *chunk) {
+  if (choice == NULL) {
+    return false;
+  }
+  if (chunk->offset == 0) {
+    codec_choice_next_tensor(choice);
+  }
+  choice->accepted = job->server_codecs & job->options.codecs;
+  size_t needed = codec_choice_room(choice, source, (size_t)size);
+  if (needed == 0 || encoding_memory(job) == NULL) {
+    return false;
+  }
+  size_t left = (size_t)(JOB_ENCODED_CHUNKS_MAX * job->options.chunk_bytes) - room->encoded_bytes;
+  chunk->data_bytes = codec_choice_encode(choice, source, (size_t)size, job->encoded + room->encoded_bytes,
+                                          needed < left ? needed : left, &chunk->codec);
+  chunk->raw_bytes = size;
+  return chunk->data_bytes > 0 && (int64_t)chunk->data_bytes <= room->wire_bytes;
+}
+
+// Adds the next piece of the tensor; returns false if the message is full before.
+static bool add_piece(struct job *job, struct codec_choice *choice, struct message_room *room,
+                      struct job_message *message) {
+  struct job_tensor *tensor = &job->tensors[job->send_tensor];
+  const uint8_t *source = tensor->data + tensor->bytes_done;
+  int64_t left = tensor->storage_bytes - tensor->bytes_done;
+  int64_t size = left < job->options.chunk_bytes ? left : job->options.chunk_bytes;
+  struct tensor_chunk chunk = {.tensor_index = (uint32_t)job->send_tensor, .offset = tensor->bytes_done};
+  if (size > room->raw_bytes) {
+    return false;
+  }
+  bool encoded = encode_piece(job, choice, source, size, room, &chunk);
+  if (!encoded) {
+    size = size < room->wire_bytes ? size : room->wire_bytes;
+    chunk.codec = CODEC_NONE;
+    chunk.raw_bytes = 0;
+    chunk.data_bytes = (size_t)size;
+  }
+  uint8_t *envelope = next_envelope(message);
+  add_part(message, envelope, execute_chunk_write_header(&chunk, envelope), false);
+  add_part(message, encoded ? job->encoded + room->encoded_bytes : source, chunk.data_bytes, !encoded);
+  room->encoded_bytes += encoded ? chunk.data_bytes : 0;
+  room->wire_bytes -= (int64_t)chunk.data_bytes;
+  room->raw_bytes -= size;
+  tensor->bytes_done += size;
+  message->data_bytes += chunk.data_bytes;
+  return true;
+}
+
+// Fills the message with pieces of tensors, together at most one chunk's worth as they travel.
+static void add_chunks(struct job *job, struct codec_choice *choice, struct job_message *message) {
+  struct message_room room = {
+      .wire_bytes = job->options.chunk_bytes,
+      .raw_bytes = JOB_ENCODED_CHUNKS_MAX * job->options.chunk_bytes,
+  };
   size_t chunks = 0;
   skip_what_is_sent(job);
-  while (job->sending == JOB_SENDING_DATA && room > 0 && chunks < JOB_CHUNKS_PER_MESSAGE_MAX) {
-    struct job_tensor *tensor = &job->tensors[job->send_tensor];
-    int64_t left = tensor->storage_bytes - tensor->bytes_done;
-    int64_t size = left < room ? left : room;
-    struct tensor_chunk chunk = {
-        .tensor_index = (uint32_t)job->send_tensor,
-        .offset = tensor->bytes_done,
-        .codec = CODEC_NONE,
-        .data_bytes = (size_t)size,
-    };
-    uint8_t *envelope = next_envelope(message);
-    add_part(message, envelope, execute_chunk_write_header(&chunk, envelope), false);
-    add_part(message, tensor->data + tensor->bytes_done, (size_t)size, true);
-    tensor->bytes_done += size;
-    job->wire_bytes_sent += size;
-    room -= size;
+  while (job->sending == JOB_SENDING_DATA && room.wire_bytes > 0 && chunks < JOB_CHUNKS_PER_MESSAGE_MAX &&
+         add_piece(job, choice, &room, message)) {
     chunks++;
     skip_what_is_sent(job);
   }
+  job->wire_bytes_sent += (int64_t)message->data_bytes;
 }
 
-bool job_next_message(struct job *job, struct job_message *message) {
+bool job_next_message(struct job *job, struct codec_choice *choice, struct job_message *message) {
   message->part_count = 0;
+  message->data_bytes = 0;
   message->_envelope_count = 0;
   if (job->sending == JOB_SENDING_BEGIN) {
     uint8_t *envelope = next_envelope(message);
@@ -219,7 +275,7 @@ bool job_next_message(struct job *job, struct job_message *message) {
     job->sending = job->tensor_count == 0 && !job->bound ? JOB_SENDING_AWAIT_PLAN : JOB_SENDING_DATA;
   }
   if (job->sending == JOB_SENDING_DATA) {
-    add_chunks(job, message);
+    add_chunks(job, choice, message);
   }
   return message->part_count > 0;
 }
@@ -253,6 +309,7 @@ static bool bind_reply_plan(struct job *job, struct status *status) {
     return false;
   }
   job->workspace_size = plan->workspace_size;
+  job->server_codecs = plan->accept_codecs;
   limit_chunks(job, plan->max_chunk_bytes);
   if (!check_foreseen(job, plan, status)) {
     return false;
@@ -319,7 +376,7 @@ static bool receive_chunk(struct job *job, const struct tensor_chunk *chunk, str
   if (chunk->offset != tensor->bytes_done || chunk->data_bytes == 0) {
     return breach(status, "a gap, an overlap or an empty chunk in an output");
   }
-  if (chunk->codec != CODEC_NONE && (job->options.accept_codecs & (1U << chunk->codec)) == 0) {
+  if (chunk->codec != CODEC_NONE && (job->options.codecs & (1U << chunk->codec)) == 0) {
     return breach(status, "a codec that wasn't offered");
   }
   if (chunk->codec != CODEC_NONE && !ensure_scratch(job, status)) {
@@ -438,6 +495,7 @@ void job_finish(struct job *job, bool deliver, aclnn_summary *summary) {
     }
   }
   free(job->scratch);
+  free(job->encoded);
   wire_buffer_free(&job->begin);
   workspace_size_response_free(&job->reply_plan);
 }

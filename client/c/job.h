@@ -12,12 +12,15 @@
 
 #include "client/c/aclnn_client.h"
 #include "client/c/lease.h"
+#include "proto/wire/codec_choice.h"
 #include "proto/wire/execute_envelope.h"
 #include "proto/wire/messages.h"
 
 // Small tensors share a message: begin, then each tensor's piece with an envelope before it.
 #define JOB_CHUNKS_PER_MESSAGE_MAX WIRE_TENSORS_MAX
 #define JOB_PARTS_MAX (2 + 2 * JOB_CHUNKS_PER_MESSAGE_MAX)
+// Encoded chunks share a message, until they stand for so many whole ones.
+#define JOB_ENCODED_CHUNKS_MAX 4
 
 struct message_part {
   const void *data;
@@ -28,6 +31,7 @@ struct message_part {
 struct job_message {
   struct message_part parts[JOB_PARTS_MAX];
   size_t part_count;
+  size_t data_bytes; // of tensors, as they travel
   uint8_t _envelopes[JOB_CHUNKS_PER_MESSAGE_MAX + 1][EXECUTE_ENVELOPE_BYTES_MAX];
   size_t _envelope_count;
 };
@@ -48,7 +52,7 @@ struct job_tensor {
 struct job_options {
   int64_t chunk_bytes;       // for what is sent, already within the server's limit
   int64_t reply_chunk_bytes; // asked of the server
-  codec_set accept_codecs;
+  codec_set codecs;          // that may be used, in both directions
 };
 
 struct job {
@@ -64,8 +68,10 @@ struct job {
   const struct operator_request *request;
   struct workspace_size_response reply_plan;
   struct wire_buffer begin;
-  size_t send_tensor; // where sending goes on
-  uint8_t *scratch;   // for encoded chunks, allocated when the first comes
+  size_t send_tensor;      // where sending goes on
+  codec_set server_codecs; // that the server decodes; known with the plan
+  uint8_t *scratch;        // for encoded chunks, allocated when the first comes
+  uint8_t *encoded;        // those of the message being sent, likewise
   struct execute_done done;
   uint64_t workspace_size;
   int64_t wire_bytes_sent, wire_bytes_received; // tensor bytes as they travelled
@@ -86,8 +92,9 @@ MUST_CHECK bool job_use_request(struct job *job, const struct operator_request *
                                 const struct tensor_plan *foreseen, size_t foreseen_count,
                                 struct status *status);
 
-// The next message to send; false if there is none now.
-bool job_next_message(struct job *job, struct job_message *message);
+// The next message to send; false if there is none now. Data are encoded where `choice` finds that it pays;
+// NULL: never.
+bool job_next_message(struct job *job, struct codec_choice *choice, struct job_message *message);
 bool job_is_sent(const struct job *job);
 
 // Takes one message of the server. What breaks the contract fails with INTERNAL, what doesn't fit the

@@ -25,7 +25,7 @@ struct fixture {
   struct job job;
 };
 
-static struct fixture *start_job(codec_set accept_codecs) {
+static struct fixture *start_job(codec_set codecs) {
   struct fixture *fixture = calloc(1, sizeof *fixture);
   assert_non_null(fixture);
   test_plan_fill(&fixture->plan, 40, OUTPUT_BYTES);
@@ -34,7 +34,7 @@ static struct fixture *start_job(codec_set accept_codecs) {
   for (size_t i = 0; i < OUTPUT_BYTES; i++) {
     fixture->expected[i] = (uint8_t)(3 * i + 1);
   }
-  const struct job_options options = {.chunk_bytes = 1 << 20, .accept_codecs = accept_codecs};
+  const struct job_options options = {.chunk_bytes = 1 << 20, .codecs = codecs};
   struct status status;
   job_init(&fixture->job, &options, fixture->tensors, 4);
   assert_true(job_use_plan(&fixture->job, &fixture->plan, &status));
@@ -109,7 +109,7 @@ static void offered_codec_is_decoded(void **state) {
   uint8_t encoded[OUTPUT_BYTES];
   struct tensor_chunk chunk = {
       .tensor_index = GRAD_INPUT, .codec = CODEC_LZ4_BLOCK, .raw_bytes = OUTPUT_BYTES};
-  chunk.data_bytes = codec_encode(CODEC_LZ4_BLOCK, zeros, OUTPUT_BYTES, encoded, sizeof encoded);
+  chunk.data_bytes = codec_encode(CODEC_LZ4_BLOCK, 0, zeros, OUTPUT_BYTES, encoded, sizeof encoded);
   assert_true(chunk.data_bytes > 0);
   struct status status;
   for (int offered = 0; offered < 2; offered++) {

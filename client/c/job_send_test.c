@@ -1,6 +1,7 @@
 #include "client/c/job.h"
 #include "client/c/job_test_support.h"
 #include "client/c/request.h"
+#include "proto/wire/codec.h"
 
 // cmocka.h needs these before it.
 #include <setjmp.h>
@@ -293,6 +294,94 @@ static void input_without_transfer_may_be_left_out(void **state) {
   job_finish(&job, false, NULL);
 }
 
+// A clock that stands still: encoding takes no time.
+static int64_t stand_still(void *context) {
+  (void)context;
+  return 0;
+}
+
+// Decodes a message's chunks into their tensors, in order. Returns the bytes of tensors that travelled.
+static size_t decode_chunks(const struct wire_buffer *bytes, uint8_t *const tensors[], int64_t received[],
+                            bool *has_encoded) {
+  static uint8_t scratch[WIRE_MESSAGE_BYTES_MAX];
+  const struct span span = {bytes->data, bytes->size};
+  struct execute_message message;
+  struct status status;
+  struct tensor_chunk chunk;
+  size_t wire_bytes = 0;
+  assert_true(execute_message_read(EXECUTE_MESSAGE_REQUEST, &span, 1, &message, &status));
+  while (execute_message_next_chunk(&message, &chunk)) {
+    size_t decoded;
+    assert_int_equal(chunk.offset, received[chunk.tensor_index]);
+    assert_true(codec_decode(&chunk, tensors[chunk.tensor_index] + chunk.offset, MEBIBYTE, scratch,
+                             sizeof scratch, &decoded, &status));
+    received[chunk.tensor_index] += (int64_t)decoded;
+    wire_bytes += chunk.data_bytes;
+    *has_encoded = *has_encoded || chunk.codec != CODEC_NONE;
+  }
+  return wire_bytes;
+}
+
+// Sends gradOutput (as given) and indices (noise) and checks what arrives; the bytes that travelled.
+static size_t send_encoded(uint8_t *grad_output, size_t tensor_bytes, codec_set codecs,
+                           codec_set server_codecs, size_t *messages, bool *has_encoded) {
+  uint8_t *indices = pattern(tensor_bytes, 2), grad_input[8];
+  uint8_t *arrived[3] = {malloc(tensor_bytes + MEBIBYTE), NULL, malloc(tensor_bytes + MEBIBYTE)};
+  struct workspace_size_response plan;
+  aclnn_tensor tensors[4];
+  test_plan_fill(&plan, (int64_t)tensor_bytes, 8);
+  plan.accept_codecs = server_codecs;
+  test_tensors_fill(tensors, grad_output, indices, tensor_bytes, grad_input, 8);
+  struct job job;
+  struct status status;
+  const struct job_options options = {.chunk_bytes = 1 << 20, .codecs = codecs};
+  job_init(&job, &options, tensors, 4);
+  assert_true(job_use_plan(&job, &plan, &status));
+  struct codec_choice choice;
+  codec_choice_init(&choice, 0, stand_still, NULL);
+  int64_t received[3] = {0};
+  size_t wire_bytes = 0;
+  *messages = 0;
+  *has_encoded = false;
+  struct wire_buffer bytes;
+  while ((bytes = test_next_message_encoded(&job, &choice)).size > 0) {
+    assert_true(bytes.size < WIRE_MESSAGE_BYTES_MAX);
+    wire_bytes += decode_chunks(&bytes, arrived, received, has_encoded);
+    ++*messages;
+    wire_buffer_free(&bytes);
+  }
+  assert_memory_equal(arrived[0], grad_output, tensor_bytes);
+  assert_memory_equal(arrived[2], indices, tensor_bytes);
+  job_finish(&job, false, NULL);
+  free(arrived[0]);
+  free(arrived[2]);
+  free(indices);
+  return wire_bytes;
+}
+
+static void mostly_zeros_travel_encoded_and_share_messages(void **state) {
+  (void)state;
+  const size_t size = 9 * MEBIBYTE + 12345;
+  const codec_set all = 1u << CODEC_NONE | 1u << CODEC_LZ4_BLOCK | 1u << CODEC_NONZERO_WORDS;
+  uint8_t *grad_output = calloc(1, size);
+  for (size_t at = 0; at < size; at += 1000) {
+    grad_output[at] = (uint8_t)(at + 1);
+  }
+  size_t messages, few;
+  bool has_encoded;
+  size_t plain = send_encoded(grad_output, size, 0, all, &messages, &has_encoded);
+  assert_int_equal(plain, 2 * size);
+  assert_false(has_encoded);
+  plain = send_encoded(grad_output, size, all, 1u << CODEC_NONE, &messages, &has_encoded);
+  assert_int_equal(plain, 2 * size);
+  assert_false(has_encoded);
+  size_t encoded = send_encoded(grad_output, size, all, all, &few, &has_encoded);
+  assert_true(has_encoded);
+  assert_true(encoded < size + size / 10);
+  assert_true(few < messages);
+  free(grad_output);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(small_job_is_one_message),
@@ -303,6 +392,7 @@ int main(void) {
       cmocka_unit_test(foreseen_inputs_go_with_the_request),
       cmocka_unit_test(unfit_tensors_are_refused_before_sending),
       cmocka_unit_test(input_without_transfer_may_be_left_out),
+      cmocka_unit_test(mostly_zeros_travel_encoded_and_share_messages),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,9 +78,13 @@ void test_message_add_done(struct wire_buffer *message) {
 }
 
 struct wire_buffer test_next_message(struct job *job) {
+  return test_next_message_encoded(job, NULL);
+}
+
+struct wire_buffer test_next_message_encoded(struct job *job, struct codec_choice *choice) {
   struct wire_buffer bytes = {0};
   struct job_message message;
-  if (job_next_message(job, &message)) {
+  if (job_next_message(job, choice, &message)) {
     for (size_t i = 0; i < message.part_count; i++) {
       test_message_add(&bytes, message.parts[i].data, message.parts[i].size);
     }

@@ -19,8 +19,9 @@ void test_message_add_accepted(struct wire_buffer *message, const struct workspa
 void test_message_add_chunk(struct wire_buffer *message, const struct tensor_chunk *chunk, const void *data);
 void test_message_add_done(struct wire_buffer *message);
 
-// The job's next message as bytes; size 0 if there is none.
+// The job's next message as bytes; size 0 if there is none. Data go plain, or as `choice` finds.
 struct wire_buffer test_next_message(struct job *job);
+struct wire_buffer test_next_message_encoded(struct job *job, struct codec_choice *choice);
 
 // Hands the message to the job as one span and frees it.
 bool test_receive(struct job *job, struct wire_buffer *message, struct status *status);

@@ -22,9 +22,17 @@ struct aclnn_stream {
   struct channel_call *call; // NULL once the stream has failed
   struct stream_job *jobs;   // in order; those before `receiving` are done
   bool sending;              // a message is on its way to gRPC
+  size_t sending_bytes;      // of its tensor data
+  int64_t sending_since_ns;
+  struct codec_choice choice; // for what is sent
   bool sent_last;
   aclnn_error failure; // code 0: none
 };
+
+static int64_t now(void *context) {
+  (void)context;
+  return channel_now_ns();
+}
 
 bool stream_open(aclnn_client *client, const struct call_scope *scope, bool ends_at_deadline,
                  aclnn_stream **stream, aclnn_error *error) {
@@ -33,6 +41,7 @@ bool stream_open(aclnn_client *client, const struct call_scope *scope, bool ends
     return error_fail(error, REASON_INTERNAL, NULL, "no memory for a stream");
   }
   opened->client = client;
+  codec_choice_init(&opened->choice, 0, now, NULL);
   if (!channel_call_open(client->channel, scope, SERVICE_METHOD("Execute"), ends_at_deadline, &opened->call,
                          error)) {
     free(opened);
@@ -119,6 +128,7 @@ static bool step(aclnn_stream *stream, const struct call_scope *scope, aclnn_err
   switch (channel_call_next(stream->call, scope->deadline_ns)) {
   case CHANNEL_SENT:
     stream->sending = false;
+    codec_choice_sent(&stream->choice, stream->sending_bytes, channel_now_ns() - stream->sending_since_ns);
     return true;
   case CHANNEL_RECEIVED:
     return receive(stream, error);
@@ -138,6 +148,8 @@ static void send_message(aclnn_stream *stream, struct job *job, const struct job
     const struct message_part *part = &message->parts[i];
     parts[i] = (struct channel_part){part->data, part->size, part->is_tensor ? &job->lease : NULL};
   }
+  stream->sending_since_ns = channel_now_ns();
+  stream->sending_bytes = message->data_bytes;
   channel_call_send(stream->call, parts, message->part_count, last);
   stream->sending = true;
   stream->sent_last = last;
@@ -174,7 +186,7 @@ bool stream_submit(aclnn_stream *stream, struct job *job, bool last, const struc
   }
   struct job_message message;
   while (!job_is_sent(job)) {
-    if (!stream->sending && job_next_message(job, &message)) {
+    if (!stream->sending && job_next_message(job, &stream->choice, &message)) {
       send_message(stream, job, &message, last && job_is_sent(job));
     } else if (!step(stream, scope, error)) {
       return false;

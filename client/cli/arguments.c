@@ -21,7 +21,7 @@ enum option_id {
   OPTION_ATTR,
   OPTION_TARGET,
   OPTION_NUMERICS,
-  OPTION_LZ4,
+  OPTION_PLAIN_DATA,
 };
 
 // Which commands take an option: bit 1 << enum command for each.
@@ -42,7 +42,7 @@ static const struct option_text {
     {"attr", OPTION_ATTR, "NAME=VALUE", FOR_CALL, "an attribute: 7,7 for an array, 1, 0.5, true or a text"},
     {"target", OPTION_TARGET, "cpu|npu|auto", FOR_CALL | FOR_REPLAY, "where to run (auto)"},
     {"numerics", OPTION_NUMERICS, "device|deterministic|exact", FOR_CALL, "which bits are wanted (device)"},
-    {"lz4", OPTION_LZ4, NULL, FOR_CALL, "let the server compress outputs: for slow links"},
+    {"plain-data", OPTION_PLAIN_DATA, NULL, FOR_CALL, "encode no tensor data, however slow the link"},
     {"server", OPTION_SERVER, "ADDRESS", FOR_ALL,
      "HOST:PORT or unix:PATH ($ACLNN_SERVER_ADDRESS, else 127.0.0.1:50051)"},
     {"timeout", OPTION_TIMEOUT, "SECONDS", FOR_ALL, "give up after this time (0: never)"},
@@ -282,8 +282,8 @@ static bool take_option(enum option_id id, const char *value, struct arguments *
     return parse_target(value, arguments, failure);
   case OPTION_NUMERICS:
     return parse_numerics(value, arguments, failure);
-  case OPTION_LZ4:
-    arguments->lz4 = true;
+  case OPTION_PLAIN_DATA:
+    arguments->plain_data = true;
     return true;
   }
   return failure_set(failure, "unknown option");

@@ -49,7 +49,7 @@ struct arguments {
   int64_t timeout_ms;
   int retries;
   bool json;
-  bool lz4;
+  bool plain_data;
   struct tensor_argument inputs[ACLNN_TENSORS_MAX];
   size_t input_count;
   struct tensor_argument outputs[ACLNN_TENSORS_MAX];

@@ -31,7 +31,7 @@ static void call_is_taken_apart(void **state) {
   struct failure failure;
   assert_true(parse("call aclnnX --in gradOutput=g.npy --in self=fp32[32,64,112,112] --in indices=bf16:i.npy "
                     "--attr outputSize=7,7 --out gradInput=gi.npy --out y=int32[2,3]:y.npy --server unix:/s "
-                    "--target NPU --numerics exact --timeout 1.5 --retries 0 --json --lz4",
+                    "--target NPU --numerics exact --timeout 1.5 --retries 0 --json --plain-data",
                     &arguments, &failure));
   assert_int_equal(arguments.command, COMMAND_CALL);
   assert_string_equal(arguments.operand, "aclnnX");
@@ -41,7 +41,7 @@ static void call_is_taken_apart(void **state) {
   assert_int_equal(arguments.timeout_ms, 1500);
   assert_int_equal(arguments.retries, -1);
   assert_true(arguments.json);
-  assert_true(arguments.lz4);
+  assert_true(arguments.plain_data);
   assert_int_equal(arguments.input_count, 3);
   assert_string_equal(arguments.inputs[0].name, "gradOutput");
   assert_string_equal(arguments.inputs[0].path, "g.npy");

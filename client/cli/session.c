@@ -12,7 +12,7 @@ aclnn_client *session_open(const struct arguments *arguments, aclnn_progress *pr
       .numerics = arguments->numerics,
       .timeout_ms = arguments->timeout_ms,
       .retries = arguments->retries,
-      .accept_lz4 = arguments->lz4,
+      .plain_data = arguments->plain_data,
       .progress = progress,
       .progress_context = progress_context,
   };

@@ -5,7 +5,7 @@
 #include "kernels/status.h"
 #include "proto/wire/execute_envelope.h"
 
-// "NONE", "LZ4_BLOCK".
+// "NONE", "LZ4_BLOCK", "NONZERO_WORDS".
 const char *codec_name(enum codec codec);
 
 // Decodes (or copies) the chunk's data to destination, which has room for `room` bytes. With a codec
@@ -17,9 +17,9 @@ MUST_CHECK bool codec_decode(const struct tensor_chunk *chunk, uint8_t *destinat
                              uint8_t *scratch, size_t scratch_bytes, size_t *decoded_bytes,
                              struct status *status);
 
-// Encodes source into destination (room bytes). Returns the encoded length, or 0 if it would not be smaller
-// than room: then send it plain.
-size_t codec_encode(enum codec codec, const uint8_t *source, size_t source_bytes, uint8_t *destination,
-                    size_t room);
+// Encodes source into destination (room bytes). word_bytes (2 or 4) is for NONZERO_WORDS, others don't look
+// at it. Returns the encoded length, or 0 if it would not be smaller than room: then send it plain.
+size_t codec_encode(enum codec codec, int word_bytes, const uint8_t *source, size_t source_bytes,
+                    uint8_t *destination, size_t room);
 
 #endif

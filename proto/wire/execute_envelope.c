@@ -84,7 +84,7 @@ static bool read_chunk_number(struct span_cursor *cursor, uint32_t field, struct
     chunk->offset = (int64_t)value;
     break;
   case CHUNK_CODEC:
-    if (value >= CODEC_COUNT) {
+    if (!codec_is_known(value)) {
       return status_fail(status, REASON_FEATURE_UNSUPPORTED, NULL,
                          "TensorChunk.codec %" PRId64 " is not known here", (int64_t)value);
     }

@@ -16,7 +16,12 @@
 // Leaves room for the envelope below gRPC's limit.
 #define WIRE_CHUNK_BYTES_MAX (((int64_t)4 << 20) - 65536)
 
-enum codec { CODEC_NONE = 0, CODEC_LZ4_BLOCK = 1, CODEC_COUNT = 2 };
+// Numbers of the contract. CODEC_END is above all of them; not all below it are codecs.
+enum codec { CODEC_NONE = 0, CODEC_LZ4_BLOCK = 1, CODEC_NONZERO_WORDS = 16, CODEC_END = 17 };
+
+static inline bool codec_is_known(uint64_t number) {
+  return number == CODEC_NONE || number == CODEC_LZ4_BLOCK || number == CODEC_NONZERO_WORDS;
+}
 
 struct tensor_chunk {
   uint32_t tensor_index;

@@ -341,7 +341,7 @@ static void unknown_fields_of_a_response_are_skipped(void **state) {
 
 static void an_unknown_codec_is_refused_by_number(void **state) {
   (void)state;
-  static const int64_t codecs[] = {2, 77, -1, (int64_t)1 << 32, ((int64_t)1 << 32) + 1};
+  static const int64_t codecs[] = {2, 15, 17, 77, -1, (int64_t)1 << 32, ((int64_t)1 << 32) + 1};
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
     for (int kind = EXECUTE_MESSAGE_REQUEST; kind <= EXECUTE_MESSAGE_RESPONSE; kind++) {
       struct test_bytes bytes = {0};

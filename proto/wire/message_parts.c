@@ -24,6 +24,7 @@ SAME_NUMBER(ACLNN__V1__DIRECTION__DIRECTION_INPUT, DIRECTION_INPUT);
 SAME_NUMBER(ACLNN__V1__DIRECTION__DIRECTION_OUTPUT, DIRECTION_OUTPUT);
 SAME_NUMBER(ACLNN__V1__CODEC__CODEC_NONE, CODEC_NONE);
 SAME_NUMBER(ACLNN__V1__CODEC__CODEC_LZ4_BLOCK, CODEC_LZ4_BLOCK);
+SAME_NUMBER(ACLNN__V1__CODEC__CODEC_NONZERO_WORDS, CODEC_NONZERO_WORDS);
 
 static int known_or_zero(int value, const ProtobufCEnumDescriptor *descriptor) {
   return protobuf_c_enum_descriptor_get_value(descriptor, value) != NULL ? value : 0;
@@ -93,7 +94,7 @@ codec_set codec_set_from_message(const Aclnn__V1__Codec *codecs, size_t count) {
   codec_set set = 0;
   for (size_t i = 0; i < count; i++) {
     int codec = (int)codecs[i];
-    if (codec >= 0 && codec < CODEC_COUNT) {
+    if (codec >= 0 && codec_is_known((uint64_t)codec)) {
       set |= 1u << codec;
     }
   }
@@ -102,12 +103,12 @@ codec_set codec_set_from_message(const Aclnn__V1__Codec *codecs, size_t count) {
 
 bool codec_set_compose(codec_set set, struct message_memory *memory, size_t *count,
                        Aclnn__V1__Codec **codecs) {
-  Aclnn__V1__Codec *list = message_memory_array(memory, CODEC_COUNT, sizeof *list);
+  Aclnn__V1__Codec *list = message_memory_array(memory, CODEC_END, sizeof *list);
   if (list == NULL) {
     return false;
   }
   size_t length = 0;
-  for (int codec = 0; codec < CODEC_COUNT; codec++) {
+  for (int codec = 0; codec < CODEC_END; codec++) {
     if ((set & 1u << codec) != 0) {
       list[length++] = (Aclnn__V1__Codec)codec;
     }

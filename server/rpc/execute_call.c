@@ -35,6 +35,8 @@ struct execute_call {
   struct job_place places[EXECUTE_JOBS_MAX]; // by job number modulo EXECUTE_JOBS_MAX
   struct received_message message;
   struct response_message sending;
+  struct codec_choice choice; // for what is sent
+  int64_t sending_since_ns;
   uint64_t accepted_job; // the first job whose `accepted` was not sent
   bool metadata_sent;
   int cancelled;
@@ -149,8 +151,9 @@ static unsigned do_send(struct execute_call *call) {
   bool outputs = execute_job(state, number)->stage == EXECUTE_JOB_ENDED;
   bool accepted = call->accepted_job == number; // goes with the first message for its job
   int64_t passed_bytes = place->job.download.passed_bytes;
-  if (!response_message_build(&place->job, accepted, outputs, server_call_now_ns(&call->base), &call->sending,
-                              &call->failure)) {
+  call->choice.accepted = place->job.reply_codecs;
+  if (!response_message_build(&place->job, accepted, outputs, server_call_now_ns(&call->base), &call->choice,
+                              &call->sending, &call->failure)) {
     return execute_send_failed(state);
   }
   call->accepted_job = number + 1;
@@ -159,6 +162,7 @@ static unsigned do_send(struct execute_call *call) {
   size_t count = add_metadata_op(call, ops);
   ops[count] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
   ops[count].data.send_message.send_message = call->sending.buffer;
+  call->sending_since_ns = server_call_now_ns(&call->base);
   queue_start_batch(call->base.call, ops, count + 1, &call->sent);
   return 0;
 }
@@ -376,6 +380,8 @@ static void on_sent(struct queue_tag *tag, bool ok) {
   }
   grpc_byte_buffer_destroy(call->sending.buffer);
   call->sending.buffer = NULL;
+  codec_choice_sent(&call->choice, call->sending.data_bytes,
+                    server_call_now_ns(&call->base) - call->sending_since_ns);
   step(call, ok ? execute_sent(&call->state, call->sending.done) : execute_send_failed(&call->state));
 }
 
@@ -446,6 +452,10 @@ static void on_drain(struct server_call *base) {
   step(call, execute_drain(&call->state));
 }
 
+static int64_t clock_of_call(void *context) {
+  return server_call_now_ns(context);
+}
+
 void execute_call_start(struct server_queue *home, grpc_call *grpc) {
   struct execute_call *call = calloc(1, sizeof *call);
   if (call == NULL) {
@@ -462,6 +472,7 @@ void execute_call_start(struct server_queue *home, grpc_call *grpc) {
   call->receiving.timer.expired = on_receive_idle;
   call->replying.timer.expired = on_send_idle;
   final_status_ok(&call->final);
+  codec_choice_init(&call->choice, 0, clock_of_call, &call->base);
   server_call_enter(home, &call->base);
   for (size_t i = 0; i < EXECUTE_JOBS_MAX; ++i) {
     struct job_place *place = &call->places[i];

@@ -27,7 +27,6 @@ struct execute_job {
   bool given_up;                     // only an answer that is owed keeps it
   struct execute_upload upload;
   struct execute_download download;
-  unsigned plain_chunks; // that many are sent without trying to compress
 };
 
 void execute_job_init(struct execute_job *job, struct service_context *context, const char *identity,

@@ -39,18 +39,15 @@
 // only connects doesn't keep others out for ever.
 #define SERVER_CONNECTION_IDLE_MS (10 * 60 * 1000)
 
-// A response message takes further chunks as long as all its tensor data stay within this: small jobs are
-// answered in one message, which stays far below gRPC's 4 MiB.
+// A response message takes further chunks until it holds so many bytes of tensor data as they travel, or
+// would have to hold more than a message may: small jobs are answered in one message, and encoded chunks
+// share one.
 #define RESPONSE_PACK_BYTES_MAX ((int64_t)1 << 20)
+// And as long as these stand for so many bytes of tensors: encoding them keeps other calls of the queue
+// waiting.
+#define RESPONSE_RAW_BYTES_MAX ((int64_t)4 << 20)
 // Chunks in one response message: one a tensor when they are small.
 #define RESPONSE_CHUNKS_MAX 16
-
-// A chunk of the reply is sent compressed only if that makes it at most this part of itself: less doesn't pay
-// for the time on any network where the server would be used.
-#define LZ4_PAYS_NUMERATOR 3
-#define LZ4_PAYS_DENOMINATOR 4
-// After a chunk that didn't pay, so many chunks of the same tensor go plain without trying.
-#define LZ4_CHUNKS_SKIPPED 15
 
 // A message in more pieces than this is joined before it is read: gRPC delivers about 20 a MiB.
 #define MESSAGE_SPANS_MAX 1024

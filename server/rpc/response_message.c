@@ -1,6 +1,5 @@
 #include "server/rpc/response_message.h"
 
-#include "proto/wire/codec.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/plan_reply.h"
 
@@ -53,40 +52,38 @@ static void release_outputs(void *outputs) {
   job_outputs_release(outputs);
 }
 
-// The piece compressed, if the client decodes that and it pays; else false.
-static bool encode_piece(struct execute_job *job, const struct execute_piece *piece, const uint8_t *source,
-                         grpc_slice *encoded) {
-  if ((job->reply_codecs & (1u << CODEC_LZ4_BLOCK)) == 0) {
+// The piece encoded, if that pays; else false.
+static bool encode_piece(struct codec_choice *choice, const struct execute_piece *piece,
+                         const uint8_t *source, struct tensor_chunk *chunk, grpc_slice *encoded) {
+  if (piece->offset == 0) {
+    codec_choice_next_tensor(choice);
+  }
+  size_t room = codec_choice_room(choice, source, (size_t)piece->bytes);
+  if (room == 0) {
     return false;
   }
-  if (job->plain_chunks > 0) {
-    --job->plain_chunks;
-    return false;
-  }
-  size_t room = (size_t)piece->bytes / LZ4_PAYS_DENOMINATOR * LZ4_PAYS_NUMERATOR;
   grpc_slice slice = grpc_slice_malloc(room);
-  size_t size = room == 0 ? 0
-                          : codec_encode(CODEC_LZ4_BLOCK, source, (size_t)piece->bytes,
-                                         GRPC_SLICE_START_PTR(slice), room);
+  size_t size = codec_choice_encode(choice, source, (size_t)piece->bytes, GRPC_SLICE_START_PTR(slice), room,
+                                    &chunk->codec);
   if (size == 0) {
     grpc_slice_unref(slice);
-    job->plain_chunks = LZ4_CHUNKS_SKIPPED;
     return false;
   }
   GRPC_SLICE_SET_LENGTH(slice, size);
+  chunk->raw_bytes = piece->bytes;
+  chunk->data_bytes = size;
   *encoded = slice;
   return true;
 }
 
-static void add_piece(struct builder *builder, struct execute_job *job, const struct execute_piece *piece) {
+// Returns the bytes of the piece as they travel.
+static size_t add_piece(struct builder *builder, struct execute_job *job, const struct execute_piece *piece,
+                        struct codec_choice *choice) {
   uint8_t *source = job_tensor_data(job->job, piece->tensor_index) + piece->offset;
   struct tensor_chunk chunk = {.tensor_index = piece->tensor_index, .offset = piece->offset};
   grpc_slice data;
-  if (encode_piece(job, piece, source, &data)) {
-    chunk.codec = CODEC_LZ4_BLOCK;
-    chunk.raw_bytes = piece->bytes;
-    chunk.data_bytes = GRPC_SLICE_LENGTH(data);
-  } else {
+  if (!encode_piece(choice, piece, source, &chunk, &data)) {
+    chunk.codec = CODEC_NONE;
     chunk.data_bytes = (size_t)piece->bytes;
     data =
         grpc_slice_new_with_user_data(source, chunk.data_bytes, release_outputs, job_outputs_hold(job->job));
@@ -95,22 +92,28 @@ static void add_piece(struct builder *builder, struct execute_job *job, const st
   size_t size = execute_chunk_write_header(&chunk, header);
   add_slice(builder, grpc_slice_from_copied_buffer((const char *)header, size));
   add_slice(builder, data);
+  return chunk.data_bytes;
 }
 
 // Adds chunks as long as they fit; true when there are no more.
-static bool add_outputs(struct builder *builder, struct execute_job *job) {
+static bool add_outputs(struct builder *builder, struct execute_job *job, struct codec_choice *choice,
+                        size_t *data_bytes) {
   struct execute_piece piece;
-  int64_t packed_bytes = 0;
-  for (size_t chunks = 0; execute_download_peek(&job->download, &piece); ++chunks) {
-    bool fits = chunks == 0 || packed_bytes + piece.bytes <= RESPONSE_PACK_BYTES_MAX;
-    if (chunks == RESPONSE_CHUNKS_MAX || !fits) {
-      return false;
+  int64_t raw_bytes = 0, packed_bytes = 0;
+  bool more = execute_download_peek(&job->download, &piece);
+  for (size_t chunks = 0; more && chunks < RESPONSE_CHUNKS_MAX; ++chunks) {
+    bool fits = packed_bytes < RESPONSE_PACK_BYTES_MAX && raw_bytes + piece.bytes <= RESPONSE_RAW_BYTES_MAX &&
+                packed_bytes + piece.bytes <= WIRE_CHUNK_BYTES_MAX;
+    if (chunks > 0 && !fits) {
+      break;
     }
-    add_piece(builder, job, &piece);
+    raw_bytes += piece.bytes;
+    packed_bytes += (int64_t)add_piece(builder, job, &piece, choice);
     execute_download_advance(&job->download, &piece);
-    packed_bytes += piece.bytes;
+    more = execute_download_peek(&job->download, &piece);
   }
-  return true;
+  *data_bytes = (size_t)packed_bytes;
+  return !more;
 }
 
 static bool add_done(struct builder *builder, const struct execute_job *job, int64_t now_ns,
@@ -134,11 +137,13 @@ static bool add_done(struct builder *builder, const struct execute_job *job, int
 }
 
 bool response_message_build(struct execute_job *job, bool accepted, bool outputs, int64_t now_ns,
-                            struct response_message *message, struct status *status) {
+                            struct codec_choice *choice, struct response_message *message,
+                            struct status *status) {
   struct builder builder;
   builder.count = 0;
+  message->data_bytes = 0;
   bool ok = !accepted || add_accepted(&builder, job, status);
-  bool done = ok && outputs && add_outputs(&builder, job);
+  bool done = ok && outputs && add_outputs(&builder, job, choice, &message->data_bytes);
   ok = ok && (!done || add_done(&builder, job, now_ns, status));
   if (ok) {
     message->buffer = grpc_raw_byte_buffer_create(builder.slices, builder.count);

@@ -34,14 +34,14 @@ static uint8_t *decode(enum codec codec, const uint8_t *data, size_t size, size_
   return destination;
 }
 
-static void try_round_trip(const uint8_t *data, size_t size) {
+static void try_round_trip(enum codec codec, int word_bytes, const uint8_t *data, size_t size) {
   uint8_t *encoded = allocate(size);
-  size_t encoded_bytes = codec_encode(CODEC_LZ4_BLOCK, data, size, encoded, size);
+  size_t encoded_bytes = codec_encode(codec, word_bytes, data, size, encoded, size);
   assert(encoded_bytes == 0 || encoded_bytes < size);
   if (encoded_bytes > 0) {
     size_t decoded_bytes;
-    uint8_t *decoded = decode(CODEC_LZ4_BLOCK, encoded, encoded_bytes, encoded_bytes / 2, (int64_t)size, size,
-                              &decoded_bytes);
+    uint8_t *decoded =
+        decode(codec, encoded, encoded_bytes, encoded_bytes / 2, (int64_t)size, size, &decoded_bytes);
     assert(decoded != NULL && decoded_bytes == size);
     assert(memcmp(decoded, data, size) == 0);
     free(decoded);
@@ -53,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 4) {
     return 0;
   }
-  enum codec codec = (data[0] & 1) != 0 ? CODEC_LZ4_BLOCK : CODEC_NONE;
+  static const enum codec codecs[] = {CODEC_NONE, CODEC_LZ4_BLOCK, CODEC_NONZERO_WORDS};
+  enum codec codec = codecs[data[0] % 3];
   int64_t raw_bytes = data[2] | data[3] << 8;
   size_t split = data[1];
   data += 4;
@@ -66,6 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     assert(codec != CODEC_NONE || memcmp(decoded, data, size) == 0);
     free(decoded);
   }
-  try_round_trip(data, size);
+  try_round_trip(CODEC_LZ4_BLOCK, 0, data, size);
+  try_round_trip(CODEC_NONZERO_WORDS, 2, data, size);
+  try_round_trip(CODEC_NONZERO_WORDS, 4, data, size);
   return 0;
 }

@@ -13,7 +13,7 @@ static void try_begin(const uint8_t *data, size_t size) {
   }
   assert(begin.executor.size <= WIRE_HANDLE_BYTES_MAX);
   assert(!begin.has_request || begin.executor.data == NULL);
-  assert((begin.accept_codecs & 1u << CODEC_NONE) != 0 && begin.accept_codecs < 1u << CODEC_COUNT);
+  assert((begin.accept_codecs & 1u << CODEC_NONE) != 0 && begin.accept_codecs < 1u << CODEC_END);
   struct wire_buffer first;
   if (!wire_write_execute_begin(&begin, &first, &status)) {
     assert(begin.has_request && status.reason == REASON_ACLNN_ERR_PARAM_INVALID);

@@ -29,7 +29,7 @@ static void expect_same_part(struct span_cursor first, struct span_cursor second
 
 static void expect_same_chunk(const struct tensor_chunk *chunk, const struct tensor_chunk *expected) {
   assert(chunk->tensor_index == expected->tensor_index && chunk->offset == expected->offset);
-  assert(chunk->codec == expected->codec && chunk->codec < CODEC_COUNT);
+  assert(chunk->codec == expected->codec && codec_is_known((uint64_t)chunk->codec));
   assert(chunk->raw_bytes == expected->raw_bytes && chunk->data_bytes == expected->data_bytes);
   expect_same_part(chunk->data, expected->data, chunk->data_bytes);
 }

@@ -181,13 +181,23 @@ static void visit_codecs(const struct visit *visit) {
   for (size_t i = 0; i < sizeof raw; i += 41) {
     raw[i] = (uint8_t)i;
   }
-  size_t size = codec_encode(CODEC_LZ4_BLOCK, raw, sizeof raw, encoded, sizeof encoded);
-  assert(size > 0);
-  struct test_bytes bytes = {0};
-  bytes_hex(&bytes, "01 07 00 04");
-  bytes_raw(&bytes, encoded, size);
-  visit->visit(visit->context, "codec", bytes.data, bytes.size);
-  bytes_free(&bytes);
+  static const struct {
+    const char *head;
+    enum codec codec;
+    int word_bytes;
+  } encodings[] = {{"01 07 00 04", CODEC_LZ4_BLOCK, 0},
+                   {"02 07 00 04", CODEC_NONZERO_WORDS, 2},
+                   {"02 07 00 04", CODEC_NONZERO_WORDS, 4}};
+  for (size_t i = 0; i < sizeof encodings / sizeof encodings[0]; i++) {
+    size_t size =
+        codec_encode(encodings[i].codec, encodings[i].word_bytes, raw, sizeof raw, encoded, sizeof encoded);
+    assert(size > 0);
+    struct test_bytes bytes = {0};
+    bytes_hex(&bytes, encodings[i].head);
+    bytes_raw(&bytes, encoded, size);
+    visit->visit(visit->context, "codec", bytes.data, bytes.size);
+    bytes_free(&bytes);
+  }
   hand_out_hex(visit, "codec", "01 02 05 00 50 68 65 6c 6c 6f");
   hand_out_hex(visit, "codec", "00 02 05 00 68 65 6c 6c 6f");
 }
