@@ -6,6 +6,7 @@ Nothing here knows how messages travel; the synchronous and the asynchronous cli
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import grpc
@@ -109,9 +110,8 @@ class _Output:
                 f"a chunk of {length} bytes at {chunk['offset']} of {self.tensor.name}, of which "
                 f"{self.received} of {len(self.storage)} bytes have come"
             )
-        raw = codec.decompress(chunk["codec"], chunk["data"], chunk["raw_bytes"])
-        end = self.received + len(raw)
-        self.storage[self.received : end] = np.frombuffer(raw, np.uint8)
+        end = self.received + length
+        codec.decode(chunk["codec"], chunk["data"], chunk["raw_bytes"], self.storage[self.received : end])
         self.received = end
 
 
@@ -164,21 +164,26 @@ class Job:
     def messages(self) -> Iterator[bytes]:
         """The messages to send: begin and data, small things together in one."""
         chunk_bytes = self._chunk_bytes()
-        compressing = self._state is not None and codec.LZ4_BLOCK in self._state.accept_codecs
+        choice = codec.Choice(self._state.accept_codecs if self._state is not None else ())
         parts: List[Buffer] = [self._begin()]
         size = 0
         while self._uploads:
             upload = self._uploads.pop(0)  # so that a packed copy is gone once it was sent
+            choice.next_tensor()
             for offset in range(0, len(upload.storage), chunk_bytes):
                 data: Buffer = upload.storage[offset : offset + chunk_bytes]
-                block = codec.compress(data, compressing)
-                if block is None:
+                encoded = choice.encode(data)
+                if encoded is None:
                     header = chunk_header(upload.index, offset, len(data))
                 else:
-                    header = chunk_header(upload.index, offset, len(block), codec.LZ4_BLOCK, len(data))
+                    number, block = encoded
+                    header = chunk_header(upload.index, offset, len(block), number, len(data))
                     data = block
                 if size + len(data) > max(chunk_bytes, CHUNK_BYTES_DEFAULT):
+                    begun = time.perf_counter()
                     yield b"".join(parts)
+                    # gRPC asks for the next message when it has taken this one.
+                    choice.sent(size, time.perf_counter() - begun)
                     parts, size = [], 0
                 parts += (header, data)
                 size += len(data)

@@ -122,10 +122,10 @@ def test_advice_to_try_again_is_followed(server: FakeServer) -> None:
 def test_a_failure_while_messages_are_made_is_reported_as_such(server: FakeServer, monkeypatch: Any) -> None:
     from aclnn_client import _codec
 
-    def fails(data: Any, allowed: bool) -> None:
+    def fails(choice: Any, data: Any) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(_codec, "compress", fails)
+    monkeypatch.setattr(_codec.Choice, "encode", fails)
 
     async def body(client: AsyncClient) -> None:
         with pytest.raises(MemoryError, match="no room"):

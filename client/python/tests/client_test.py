@@ -7,7 +7,7 @@ import pickle
 import queue
 import socket
 import threading
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 import grpc
 import numpy as np
@@ -265,37 +265,48 @@ def test_unknown_fields_of_replies_are_ignored(server: FakeServer, client: Clien
     client.destroy(plan)
 
 
-def test_replies_may_be_compressed(server: FakeServer, client: Client) -> None:
-    pytest.importorskip("lz4.block")
-    server.faults.compress = True
+@pytest.mark.parametrize("encoding", [1, 16])
+def test_replies_may_be_encoded(server: FakeServer, client: Client, encoding: int) -> None:
+    if encoding == 1:
+        pytest.importorskip("lz4.block")
+    server.faults.encoding = encoding
     job = example((2, 4, 64, 64), (3, 3))
     gradient = client.adaptive_max_pool2d_backward(job["gradOutput"], job["self"], job["indices"])
     assert np.array_equal(gradient, expected_gradient(job))
 
 
-def test_only_what_shrinks_a_lot_is_sent_compressed(server: FakeServer, client: Client) -> None:
-    pytest.importorskip("lz4.block")
-    server.faults.accept_codecs = (1, 99)
+@pytest.mark.parametrize("encodings", [(1,), (16,), (1, 16, 99)])
+def test_what_the_server_decodes_is_sent_encoded_where_it_pays(
+    server: FakeServer, client: Client, monkeypatch: Any, encodings: Tuple[int, ...]
+) -> None:
+    from aclnn_client import _codec
+
+    if encodings == (1,):
+        pytest.importorskip("lz4.block")
+    # As if encoding took no time: then all that gets smaller pays.
+    monkeypatch.setattr(_codec.Choice.__init__, "__defaults__", (lambda: 0.0,))
+    server.faults.accept_codecs = encodings
     job = example((1, 4, 512, 512), (256, 256))
     job["gradOutput"][...] = 0
+    job["gradOutput"][0, 0, 0, :9] = -0.0
     result = client.execute(backward_plan(client, job), data_of(job))
-    assert np.array_equal(result["gradInput"], np.zeros_like(job["self"]))
-    assert server.compressed_chunks == 1  # gradOutput's; indices are random
+    assert np.array_equal(result["gradInput"], expected_gradient(job))
+    assert server.encoded_chunks > 0
     assert server.received_bytes == job["gradOutput"].nbytes + job["indices"].nbytes
 
 
-def test_without_lz4_nothing_is_offered_or_compressed(
+def test_without_lz4_it_is_neither_offered_nor_used(
     server: FakeServer, client: Client, monkeypatch: Any
 ) -> None:
     from aclnn_client import _codec
 
     monkeypatch.setattr(_codec, "_lz4", None)
-    server.faults.accept_codecs, server.faults.compress = (1,), True
+    server.faults.accept_codecs, server.faults.encoding = (1,), 1
     job = example((1, 4, 512, 512), (256, 256))
     job["gradOutput"][...] = 0
     result = client.execute(backward_plan(client, job), data_of(job))
     assert np.array_equal(result["gradInput"], np.zeros_like(job["self"]))
-    assert server.compressed_chunks == 0
+    assert server.encoded_chunks == 0
 
 
 def test_metadata_accompany_every_call(server: FakeServer) -> None:

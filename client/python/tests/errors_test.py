@@ -201,11 +201,11 @@ def test_a_failure_while_messages_are_made_is_reported_as_such(client: Client, m
     job = example((1, 4, 1024, 1024), (512, 512))
     calls = iter(range(100))
 
-    def fails_later(data: Any, allowed: bool) -> None:
+    def fails_later(choice: Any, data: Any) -> None:
         if next(calls) == 3:
             raise MemoryError("no room")
 
-    monkeypatch.setattr(_codec, "compress", fails_later)
+    monkeypatch.setattr(_codec.Choice, "encode", fails_later)
     with pytest.raises(MemoryError, match="no room"):
         client.call(BACKWARD, job, ["gradInput"])
 

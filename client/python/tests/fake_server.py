@@ -15,8 +15,10 @@ from concurrent import futures
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import grpc
+import numpy as np
 
 from aclnn_client import TensorSpec
+from aclnn_client import _codec as codec
 from aclnn_client import _messages as messages
 from aclnn_client._job import chunk_header
 from aclnn_client._tensors import desc_to_spec, spec_to_desc
@@ -38,7 +40,7 @@ class Faults:
       refuse_after_bytes: refuses an Execute call after that many tensor bytes, with `upload_refusal`.
       reply_chunk_bytes: sends outputs in chunks of this size (not above what the client asked for).
       unknown_fields: adds fields that nobody knows to every reply.
-      compress: sends outputs as LZ4 blocks if the client takes them.
+      encoding: the codec of outputs if the client takes it.
       accept_codecs: what phase 1 says the server can decode.
       max_chunk_bytes: what phase 1 says about the client's chunks.
       break_reply: "no_done", "short", "gap", "double", "garbage", "unasked": a reply against the rules.
@@ -52,7 +54,7 @@ class Faults:
     )
     reply_chunk_bytes: int = 1 << 20
     unknown_fields: bool = False
-    compress: bool = False
+    encoding: int = 0
     accept_codecs: Tuple[int, ...] = ()
     max_chunk_bytes: int = 1 << 20
     break_reply: str = ""
@@ -203,9 +205,9 @@ class Upload:
         if chunk["codec"]:
             if chunk["codec"] not in self._codecs:
                 raise Refusal("INVALID_ARGUMENT", "CODEC_INVALID", "the codec was not offered")
-            import lz4.block
-
-            data = lz4.block.decompress(data, uncompressed_size=chunk["raw_bytes"])
+            out = np.empty(chunk["raw_bytes"], np.uint8)
+            codec.decode(chunk["codec"], chunk["data"], chunk["raw_bytes"], out)
+            data = out.tobytes()
         storage = self.storages.get(name)
         wrong = (
             storage is None
@@ -227,7 +229,7 @@ class FakeServer:
         self.seen: Dict[str, int] = {}
         self.request_sizes: List[int] = []  # of the messages of Execute
         self.received_bytes = 0  # of tensors
-        self.compressed_chunks = 0
+        self.encoded_chunks = 0
         self.call_metadata: List[Tuple[str, Any]] = []
         self._executors: Dict[bytes, Executor] = {}
         self._handles = 0
@@ -396,7 +398,7 @@ class FakeServer:
     def _receive(self, upload: Upload, chunk: Dict[str, Any]) -> None:
         upload.add(chunk)
         self.received_bytes += chunk["raw_bytes"] or len(chunk["data"])
-        self.compressed_chunks += chunk["codec"] != 0
+        self.encoded_chunks += chunk["codec"] != 0
         limit = self.faults.refuse_after_bytes
         if limit is not None and self.received_bytes >= limit:
             raise self.faults.upload_refusal
@@ -420,16 +422,14 @@ class FakeServer:
             yield self.reply(messages.ExecuteResponse, {"done": done})
 
     def _chunks(self, index: int, data: bytes, limit: int, begin: Dict[str, Any]) -> Iterator[bytes]:
-        compressing = self.faults.compress and messages.CODEC["LZ4_BLOCK"] in begin["accept_codecs"]
+        encoding = self.faults.encoding
         unknown = UNKNOWN_FIELD if self.faults.unknown_fields else b""
         shift = 1 if self.faults.break_reply == "gap" else 0
         for offset in range(0, len(data), limit):
             piece = data[offset : offset + limit]
-            if compressing:
-                import lz4.block
-
-                block = lz4.block.compress(piece, store_size=False)
-                message = chunk_header(index, offset, len(block), 1, len(piece)) + block
+            if encoding and encoding in begin["accept_codecs"]:
+                block = codec.encode(encoding, 4, memoryview(piece))
+                message = chunk_header(index, offset, len(block), encoding, len(piece)) + block
             else:
                 message = chunk_header(index, offset + shift, len(piece)) + piece
             yield message + unknown

@@ -93,10 +93,10 @@ def test_an_empty_stream_has_no_results(client: Client) -> None:
 def test_a_failure_while_messages_are_made_ends_the_stream(client: Client, monkeypatch: Any) -> None:
     from aclnn_client import _codec
 
-    def fails(data: Any, allowed: bool) -> None:
+    def fails(choice: Any, data: Any) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(_codec, "compress", fails)
+    monkeypatch.setattr(_codec.Choice, "encode", fails)
     with client.stream() as stream:
         stream.submit_call(BACKWARD, example(), ["gradInput"])
         with pytest.raises(MemoryError, match="no room"):
