@@ -105,10 +105,11 @@ struct fake_backend *fake_backend_create(enum target target, uint32_t numerics) 
   return fake;
 }
 
-static struct dispatcher *make_dispatcher(struct dispatcher_options *options, uint64_t arena_bytes,
-                                          size_t queue_max, struct backend **backends) {
+static struct dispatcher *make_limited_dispatcher(struct dispatcher_options *options, uint64_t limit_bytes,
+                                                  uint64_t arena_bytes, size_t queue_max,
+                                                  struct backend **backends) {
   struct budget_options budget_options = {
-      .limit_bytes = LIMIT_BYTES, .queue_max = queue_max, .queue_time_max_ns = QUEUE_TIME_NS};
+      .limit_bytes = limit_bytes, .queue_max = queue_max, .queue_time_max_ns = QUEUE_TIME_NS};
   struct dispatcher *dispatcher;
   struct status status;
   options->clock_ns = read_fake_clock;
@@ -121,6 +122,17 @@ static struct dispatcher *make_dispatcher(struct dispatcher_options *options, ui
   }
   assert_true(dispatcher_create(options, &dispatcher, &status));
   return dispatcher;
+}
+
+static struct dispatcher *make_dispatcher(struct dispatcher_options *options, uint64_t arena_bytes,
+                                          size_t queue_max, struct backend **backends) {
+  return make_limited_dispatcher(options, LIMIT_BYTES, arena_bytes, queue_max, backends);
+}
+
+struct dispatcher *make_large_dispatcher(uint64_t limit_bytes) {
+  struct dispatcher_options options = {0};
+  struct backend *backends[] = {&fake_backend_create(TARGET_CPU, 1u << NUMERICS_EXACT)->backend, NULL};
+  return make_limited_dispatcher(&options, limit_bytes, 4 * limit_bytes, QUEUE_MAX, backends);
 }
 
 struct dispatcher *make_dispatcher_over(uint64_t arena_bytes, size_t queue_max, struct backend **backends) {

@@ -45,6 +45,8 @@ struct dispatcher *make_dispatcher_over(uint64_t arena_bytes, size_t queue_max, 
 // Likewise, with room enough and verification.
 struct dispatcher *make_verifying_dispatcher(double fraction, const char *capsule_directory,
                                              struct backend **backends);
+// With so large a budget, and one CPU backend.
+struct dispatcher *make_large_dispatcher(uint64_t limit_bytes);
 // With a budget of LIMIT_BYTES and room enough, a CPU and an NPU.
 struct dispatcher *make_npu_dispatcher(struct fake_backend **cpu, struct fake_backend **npu);
 // With a budget of LIMIT_BYTES and room enough, and one CPU backend that is written to *fake.

@@ -14,7 +14,12 @@ bool dispatcher_create(const struct dispatcher_options *options, struct dispatch
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for the dispatcher");
   }
   created->options = *options;
+  if (!growth_create(&created->growth, status)) {
+    free(created);
+    return false;
+  }
   if (!verification_create(options, &created->verification, status)) {
+    growth_destroy(created->growth);
     free(created);
     return false;
   }
@@ -61,6 +66,7 @@ void dispatcher_destroy(struct dispatcher *dispatcher) {
   }
   assert(atomic_load(&dispatcher->jobs) == 0);
   await_outputs(dispatcher);
+  growth_destroy(dispatcher->growth);
   for (size_t i = 0; i < dispatcher->options.backend_count; i++) {
     struct backend *backend = dispatcher->options.backends[i];
     backend->destroy(backend);

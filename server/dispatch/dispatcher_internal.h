@@ -3,13 +3,15 @@
 #define ACLNN_SERVER_DISPATCH_DISPATCHER_INTERNAL_H
 
 #include "server/dispatch/dispatcher.h"
+#include "server/dispatch/growth.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 struct dispatcher {
   struct dispatcher_options options;
-  atomic_size_t jobs;                // alive
+  atomic_size_t jobs; // alive
+  struct growth *growth;
   struct verification *verification; // NULL: no job is verified
 
   // Outputs of jobs outlive them: the transport lets go of the last bytes when it likes.

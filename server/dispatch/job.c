@@ -95,15 +95,12 @@ static bool refuse_reservation(struct job *job, enum budget_outcome outcome, str
   return false;
 }
 
-// The budget has decided: true if the job has its memory now.
-static bool settle_reservation(struct job *job, enum budget_outcome outcome) {
+// The job has its memory, or has failed: true if it goes on. A cancelled one fails here at the latest.
+static bool end_allocating(struct job *job, bool ok, const struct status *why) {
   struct status status;
-  pthread_mutex_lock(&job->mutex);
-  job->state = STATE_ALLOCATING;
-  pthread_mutex_unlock(&job->mutex);
-
-  bool ok =
-      outcome == BUDGET_GRANTED ? job_allocate(job, &status) : refuse_reservation(job, outcome, &status);
+  if (!ok) {
+    status = *why;
+  }
   pthread_mutex_lock(&job->mutex);
   bool cancelled = job_is_cancelled(job);
   if (ok && !cancelled) {
@@ -127,11 +124,50 @@ static bool settle_reservation(struct job *job, enum budget_outcome outcome) {
   return false;
 }
 
+// On the growth thread.
+static void on_grow(struct growth_request *request) {
+  struct job *job = (struct job *)((char *)request - offsetof(struct job, growth_request));
+  struct job_callbacks callbacks = job->callbacks;
+  struct status status;
+  bool ok;
+  if (job_is_cancelled(job)) {
+    job_fail_cancelled(&status);
+    ok = false;
+  } else {
+    ok = job_allocate(job, &status);
+  }
+  ok = end_allocating(job, ok, &status);
+  callbacks.reserved(callbacks.context, ok);
+}
+
+// The budget has decided. JOB_WAITING: the memory comes later; the job may be gone already.
+static enum job_progress settle_reservation(struct job *job, enum budget_outcome outcome) {
+  struct status status;
+  pthread_mutex_lock(&job->mutex);
+  job->state = STATE_ALLOCATING;
+  pthread_mutex_unlock(&job->mutex);
+  bool ok = false;
+  if (outcome == BUDGET_GRANTED) {
+    enum arena_outcome allocated = job_allocate_quickly(job, &status);
+    if (allocated == ARENA_SLOW) {
+      job->growth_request.grow = on_grow;
+      growth_add(job->dispatcher->growth, &job->growth_request);
+      return JOB_WAITING;
+    }
+    ok = allocated == ARENA_ALLOCATED;
+  } else {
+    (void)refuse_reservation(job, outcome, &status);
+  }
+  return end_allocating(job, ok, &status) ? JOB_READY : JOB_FAILED;
+}
+
 static void on_decided(struct budget_request *request, enum budget_outcome outcome) {
   struct job *job = (struct job *)((char *)request - offsetof(struct job, budget_request));
   struct job_callbacks callbacks = job->callbacks;
-  bool ok = settle_reservation(job, outcome);
-  callbacks.reserved(callbacks.context, ok);
+  enum job_progress progress = settle_reservation(job, outcome);
+  if (progress != JOB_WAITING) {
+    callbacks.reserved(callbacks.context, progress == JOB_READY);
+  }
 }
 
 enum job_progress job_reserve(struct job *job) {
@@ -159,7 +195,7 @@ enum job_progress job_reserve(struct job *job) {
   if (outcome == BUDGET_WAITING) {
     return JOB_WAITING; // the answer may have been given already, the job even be gone
   }
-  return settle_reservation(job, outcome) ? JOB_READY : JOB_FAILED;
+  return settle_reservation(job, outcome);
 }
 
 // For the owner.

@@ -18,7 +18,8 @@
 //      |                                                                    v
 //      +--------------------------- failed, cancelled ------------------ ENDING --> SUCCEEDED
 //
-// CREATED, RESERVED, SUCCEEDED and FAILED are the owner's; in the others an answer is due to it.
+// CREATED, RESERVED, SUCCEEDED and FAILED are the owner's; in the others an answer is due to it. A job whose
+// memory takes long to come from the system is ALLOCATING on the dispatcher's growth thread.
 enum job_state {
   STATE_CREATED,
   STATE_AWAITING_MEMORY,
@@ -53,6 +54,7 @@ struct job {
   struct status status;
 
   struct budget_request budget_request;
+  struct growth_request growth_request;
   uint64_t private_bytes;       // of the budget, while the job has them: all but the outputs
   struct arena_block inputs;    // and the host workspace
   struct arena_block reference; // where the CPU's outputs of a verified job lie
@@ -83,6 +85,8 @@ uint64_t job_bytes(const struct plan *plan, bool verified);
 // Takes the blocks for which the budget was granted and points the run's storages to them. On failure nothing
 // is held, of the budget neither.
 MUST_CHECK bool job_allocate(struct job *job, struct status *status);
+// The same, but ARENA_SLOW if it would take long: then job_allocate goes on from there.
+enum arena_outcome job_allocate_quickly(struct job *job, struct status *status);
 // Give back what is held; can be called again.
 void job_give_back_private(struct job *job);
 void job_give_back_outputs(struct job *job);

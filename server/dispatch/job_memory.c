@@ -78,9 +78,16 @@ void job_give_back_outputs(struct job *job) {
   }
 }
 
-static bool allocate_block(struct job *job, uint64_t bytes, struct arena_block *block,
-                           struct status *status) {
-  return bytes == 0 || arena_allocate(job->dispatcher->options.arena, bytes, block, status);
+static enum arena_outcome allocate_block(struct job *job, uint64_t bytes, bool quickly,
+                                         struct arena_block *block, struct status *status) {
+  struct arena *arena = job->dispatcher->options.arena;
+  if (bytes == 0 || block->data != NULL) {
+    return ARENA_ALLOCATED;
+  }
+  if (quickly) {
+    return arena_allocate_quickly(arena, bytes, block, status);
+  }
+  return arena_allocate(arena, bytes, block, status) ? ARENA_ALLOCATED : ARENA_FAILED;
 }
 
 // Stands for tensors without bytes: nothing is ever read or written there.
@@ -111,20 +118,36 @@ static void point_storages(struct job *job, const struct layout *layout) {
   }
 }
 
-bool job_allocate(struct job *job, struct status *status) {
+static enum arena_outcome allocate(struct job *job, bool quickly, struct status *status) {
   struct layout layout;
   lay_out(&job->plan, job->verified, &layout);
   job->private_bytes = layout.input_bytes + layout.reference_bytes;
   job->outputs->bytes = layout.output_bytes;
-  if (!allocate_block(job, layout.input_bytes, &job->inputs, status) ||
-      !allocate_block(job, layout.reference_bytes, &job->reference, status) ||
-      !allocate_block(job, layout.output_bytes, &job->outputs->block, status)) {
+  const struct {
+    uint64_t bytes;
+    struct arena_block *block;
+  } parts[] = {{layout.input_bytes, &job->inputs},
+               {layout.reference_bytes, &job->reference},
+               {layout.output_bytes, &job->outputs->block}};
+  enum arena_outcome outcome = ARENA_ALLOCATED;
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0] && outcome == ARENA_ALLOCATED; i++) {
+    outcome = allocate_block(job, parts[i].bytes, quickly, parts[i].block, status);
+  }
+  if (outcome == ARENA_ALLOCATED) {
+    point_storages(job, &layout);
+  } else if (outcome == ARENA_FAILED) {
     job_give_back_outputs(job);
     job_give_back_private(job);
-    return false;
   }
-  point_storages(job, &layout);
-  return true;
+  return outcome;
+}
+
+enum arena_outcome job_allocate_quickly(struct job *job, struct status *status) {
+  return allocate(job, true, status);
+}
+
+bool job_allocate(struct job *job, struct status *status) {
+  return allocate(job, false, status) == ARENA_ALLOCATED;
 }
 
 struct job_outputs *job_outputs_hold(struct job *job) {

@@ -283,10 +283,26 @@ static bool make_resident(struct arena *arena, const struct address_range *range
   return true;
 }
 
-// Takes a range and counts it on its pages. NULL if nothing fits.
-static struct address_range *take_range(struct arena *arena, size_t size) {
+// Under the lock.
+static size_t count_absent(const struct arena *arena, const struct address_range *range) {
+  size_t end = end_page(range), count = 0;
+  for (size_t i = first_page(range); i < end; i++) {
+    count += !arena->pages[i].resident;
+  }
+  return count;
+}
+
+// Takes a range and counts it on its pages. NULL if nothing fits, or if more pages than that would have to be
+// taken from the system: *slow says which.
+static struct address_range *take_range(struct arena *arena, size_t size, size_t absent_pages_max,
+                                        bool *slow) {
   pthread_mutex_lock(&arena->mutex);
   struct address_range *range = address_space_take(arena->space, size);
+  *slow = range != NULL && absent_pages_max < SIZE_MAX && count_absent(arena, range) > absent_pages_max;
+  if (*slow) {
+    address_space_give(arena->space, range);
+    range = NULL;
+  }
   if (range != NULL) {
     size_t end = end_page(range);
     for (size_t i = first_page(range); i < end; i++) {
@@ -315,23 +331,37 @@ static void give_range(struct arena *arena, struct address_range *range) {
   pthread_mutex_unlock(&arena->mutex);
 }
 
-bool arena_allocate(struct arena *arena, size_t size, struct arena_block *block, struct status *status) {
+static enum arena_outcome allocate(struct arena *arena, size_t size, size_t absent_pages_max,
+                                   struct arena_block *block, struct status *status) {
   assert(size > 0);
-  struct address_range *range = take_range(arena, size);
+  bool slow;
+  struct address_range *range = take_range(arena, size, absent_pages_max, &slow);
+  if (slow) {
+    return ARENA_SLOW;
+  }
   if (range == NULL) {
-    return status_fail(status, REASON_INTERNAL, NULL, "no %zu bytes in one piece are left in the arena",
-                       size);
+    status_fail(status, REASON_INTERNAL, NULL, "no %zu bytes in one piece are left in the arena", size);
+    return ARENA_FAILED;
   }
   if (!make_resident(arena, range, status)) {
     give_range(arena, range);
-    return false;
+    return ARENA_FAILED;
   }
   block->data = arena->data + range->offset;
   block->size = size;
   block->offset = range->offset;
   block->_reserved = (uintptr_t)range;
   ASAN_UNPOISON_MEMORY_REGION(block->data, size);
-  return true;
+  return ARENA_ALLOCATED;
+}
+
+bool arena_allocate(struct arena *arena, size_t size, struct arena_block *block, struct status *status) {
+  return allocate(arena, size, SIZE_MAX, block, status) == ARENA_ALLOCATED;
+}
+
+enum arena_outcome arena_allocate_quickly(struct arena *arena, size_t size, struct arena_block *block,
+                                          struct status *status) {
+  return allocate(arena, size, ARENA_QUICK_PAGES_MAX, block, status);
 }
 
 void arena_free(struct arena *arena, struct arena_block *block) {

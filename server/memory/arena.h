@@ -4,7 +4,8 @@
 // the budget granted. Memory is taken from the system in extents of 2 MiB multiples (fallocate, then
 // MADV_COLLAPSE), stays warm for reuse and goes back when it was idle for long (arena_trim). No more of it is
 // kept than a quarter above what was in blocks at the busiest moment, plus what lies on the same pages. Any
-// thread. Only the first use of memory takes long (a gigabyte 0.3 s), and holds nobody else up.
+// thread. Only the first use of memory takes long (a gigabyte 0.3 s, or many times that where the machine has
+// to make room first), and holds nobody else up: who can't wait asks with arena_allocate_quickly.
 #ifndef ACLNN_SERVER_MEMORY_ARENA_H
 #define ACLNN_SERVER_MEMORY_ARENA_H
 
@@ -38,6 +39,19 @@ void arena_destroy(struct arena *arena); // all blocks must have been freed
 // size > 0. Fails with INTERNAL when the system gives no memory or the address space is used up.
 MUST_CHECK bool arena_allocate(struct arena *arena, size_t size, struct arena_block *block,
                                struct status *status);
+
+// What arena_allocate does with at most this much memory that has to be taken from the system is quick: below
+// a millisecond a page as a rule, and some ten at the worst.
+#define ARENA_QUICK_PAGES_MAX 2
+
+enum arena_outcome {
+  ARENA_ALLOCATED,
+  ARENA_SLOW,   // it would take long; nothing was done
+  ARENA_FAILED, // as arena_allocate
+};
+// As arena_allocate, but only where that is quick.
+enum arena_outcome arena_allocate_quickly(struct arena *arena, size_t size, struct arena_block *block,
+                                          struct status *status);
 // Leaves *block empty; an empty block is fine.
 void arena_free(struct arena *arena, struct arena_block *block);
 
