@@ -84,6 +84,10 @@ INLINE numbers in_order(numbers a, numbers order) {
 }
 #endif
 
+INLINE numbers lane_everywhere(numbers a, int lane) {
+  return __builtin_shuffle(a, every_number(lane));
+}
+
 // A part of as many lanes as ints have.
 INLINE ints words_of_places(numbers places, int part) {
 #if FORWARD_ELEMENT_BITS == 16
@@ -279,18 +283,25 @@ INLINE numbers smaller_places(numbers a, numbers b) {
 #endif
 }
 
+// Half as many vectors: pairs of lanes of each become one.
+INLINE void reduce_pairs(numbers *level, int count, numbers of_two(numbers, numbers)) {
+  UNROLLED for (int i = 0; i < count / 2; i++) {
+    numbers a = level[2 * i];
+    numbers b = level[2 * i + 1];
+    level[i] = of_two(even_numbers(a, b), odd_numbers(a, b));
+  }
+}
+
 // Of each of as many vectors as there are lanes what its lanes together give, two by two: lane number i tells
-// vector number i's.
+// vector number i's. Level by level, as the compiler doesn't unroll a loop that halves its counter.
 INLINE numbers reduce_each(const numbers *of, numbers of_two(numbers, numbers)) {
   numbers level[LANES];
   memcpy(level, of, sizeof level);
-  UNROLLED for (int count = LANES; count > 1; count /= 2) {
-    UNROLLED for (int i = 0; i < count / 2; i++) {
-      numbers a = level[2 * i];
-      numbers b = level[2 * i + 1];
-      level[i] = of_two(even_numbers(a, b), odd_numbers(a, b));
-    }
-  }
+  reduce_pairs(level, LANES, of_two);
+  reduce_pairs(level, LANES / 2, of_two);
+  reduce_pairs(level, LANES / 4, of_two);
+  reduce_pairs(level, LANES / 8, of_two);
+  reduce_pairs(level, LANES / 16, of_two);
   return level[0];
 }
 

@@ -103,7 +103,8 @@ struct forward_vector_path {
   bool (*reduce_runs)(const struct forward_elements *elements, const struct forward_runs *runs, bool merge,
                       bool *with_nan, int64_t *candidates);
   // The same for short runs, up to the results; with_nan may be true for neighbours of those that have one.
-  void (*pool_short_runs)(const struct forward_elements *elements, const struct forward_runs *runs,
+  // True if it is for any.
+  bool (*pool_short_runs)(const struct forward_elements *elements, const struct forward_runs *runs,
                           bool *with_nan, const struct forward_results *results);
   // The best in each window. Reads up to a vector beyond the last.
   void (*reduce_windows)(const struct forward_windows *windows, const int64_t *candidates,

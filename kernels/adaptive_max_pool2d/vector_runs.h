@@ -116,40 +116,32 @@ static bool reduce_runs(const struct forward_elements *elements, const struct fo
   return any;
 }
 
-// Short runs all have their vectors at the same places. The last ends where the run does.
-struct places_in_run {
-  int64_t begins[FORWARD_SHORT_RUN / LANES];
-  int64_t length;
-};
-
-INLINE numbers load_of_run(const struct forward_elements *elements, int64_t offset,
-                           const struct places_in_run *places, int vectors, int i) {
-  if (vectors > 1) {
-    return numbers_of(load_raw(element_at(elements, offset + places->begins[i])));
-  }
-  return load_short_run(elements, offset, places->length);
-}
-
 // A vector of runs: in each lane of `best` the best of every so many elements of one run.
 struct short_runs {
   struct best best[LANES];
-  int32_t positions[LANES];
 };
 
-INLINE struct best best_of_run(const struct forward_elements *elements, int64_t offset,
-                               const struct places_in_run *places, int vectors, struct watch *watch) {
+// The vectors of a run begin a vector apart, but the last ends where the run does.
+INLINE struct best best_of_run(const struct forward_elements *elements, const element *run, int64_t length,
+                               int vectors, struct watch *watch) {
   numbers values[FORWARD_SHORT_RUN / LANES];
-  UNROLLED for (int i = 0; i < vectors; i++) {
+  if (vectors == 1) {
+    ask_for((const char *)(run + LANES * length));
+    values[0] = load_short_run(elements, run - element_at(elements, 0), length);
+  }
+  UNROLLED for (int i = 0; i < vectors && vectors > 1; i++) {
     // The pause between two vectors of runs, when their lanes meet, would else be one of the memory too.
-    ask_for((const char *)element_at(elements, offset + LANES * (places->length + i)));
-    values[i] = load_of_run(elements, offset, places, vectors, i);
+    ask_for((const char *)(run + LANES * (length + i)));
+    values[i] = numbers_of(load_raw(i + 1 < vectors ? run + i * LANES : run + length - LANES));
+    keep_loaded();
   }
   UNROLLED for (int i = 0; i < vectors; i += 2) {
     watch_two(watch, values[i], values[i + 1 < vectors ? i + 1 : i]);
   }
   struct best best = {values[0], number_lanes()};
   UNROLLED for (int i = 1; i < vectors; i++) {
-    compete(&best, values[i], number_lanes() + (element)places->begins[i]);
+    int64_t begin = i + 1 < vectors ? i * LANES : length - LANES;
+    compete(&best, values[i], number_lanes() + (element)begin);
   }
   return best;
 }
@@ -157,14 +149,12 @@ INLINE struct best best_of_run(const struct forward_elements *elements, int64_t 
 // The lanes of each run meet: the largest value, and the first place that has it.
 INLINE struct best best_of_each(const struct short_runs *runs) {
   numbers candidates[LANES];
-  element maxima[LANES];
   UNROLLED for (int run = 0; run < LANES; run++) {
     candidates[run] = runs->best[run].values;
   }
   struct best best = {.values = reduce_each(candidates, larger)};
-  memcpy(maxima, &best.values, sizeof maxima);
   UNROLLED for (int run = 0; run < LANES; run++) {
-    number_condition is_maximum = equal(runs->best[run].values, every_number(maxima[run]));
+    number_condition is_maximum = equal(runs->best[run].values, lane_everywhere(best.values, run));
     candidates[run] = choose_numbers(is_maximum, runs->best[run].places, every_number(FORWARD_SHORT_RUN));
   }
   best.places = reduce_each(candidates, smaller_places);
@@ -186,51 +176,80 @@ INLINE numbers raw_of_best(const element *first, int64_t length, int64_t count, 
   return raw;
 }
 
-INLINE void pool_short_runs_typed(const struct forward_elements *elements, const struct forward_runs *runs,
-                                  bool *with_nan, const struct forward_results *results, int vectors) {
-  struct places_in_run places = {.length = runs->length};
-  UNROLLED for (int i = 0; i < vectors; i++) {
-    places.begins[i] = (i + 1) * LANES < runs->length ? i * LANES : runs->length - LANES;
-  }
+// Positions of as many runs as there are lanes.
+struct run_positions {
+  ints of_runs[NUMBER_WORDS];
+  int32_t advance; // to the next runs
+  int32_t plane;
+};
+
+INLINE struct run_positions run_positions_of(const struct forward_runs *runs) {
+  struct run_positions positions;
   int32_t position = runs->position;
+  int32_t all[LANES];
+  for (int64_t run = 0; run < LANES; run++) {
+    all[run] = position;
+    position = position == runs->last_position ? 0 : position + (int32_t)runs->length;
+  }
+  memcpy(positions.of_runs, all, sizeof all);
+  positions.plane = runs->last_position + (int32_t)runs->length;
+  positions.advance = (int32_t)(LANES * runs->length % positions.plane);
+  return positions;
+}
+
+// As many runs as there are lanes, or the last `count`. True if there may be a NaN among them.
+INLINE bool pool_vector_of_runs(const struct forward_elements *elements, const struct forward_runs *runs,
+                                int64_t done, int64_t count, int vectors,
+                                const struct run_positions *positions,
+                                const struct forward_results *results) {
+  const element *first = element_at(elements, runs->offset + done * runs->length);
+  const int64_t length = runs->length;
+  struct short_runs together;
+  struct watch watch = watch_nothing();
+  for (int64_t run = 0; run < LANES; run++) {
+    // Beyond the last run the last is looked at again, to no effect.
+    const element *from = first + (run < count ? run : count - 1) * length;
+    together.best[run] = best_of_run(elements, from, length, vectors, &watch);
+  }
+  struct best best = best_of_each(&together);
+  watch_maxima(&watch, best.values);
+  if (watch_saw_nan(&watch, elements->infinity)) {
+    return true; // there may be no place
+  }
+  bool whole = done + LANES <= results->room;
+  store_raw(results, done, raw_of_best(first, length, count, &best), count, whole);
+  UNROLLED for (int part = 0; part < NUMBER_WORDS; part++) {
+    int64_t left = count - part * WORDS;
+    left = left < 0 ? 0 : left < WORDS ? left : WORDS;
+    store_positions(results, done + part * WORDS,
+                    words_of_places(best.places, part) + positions->of_runs[part], left, whole);
+  }
+  return false;
+}
+
+INLINE bool pool_short_runs_typed(const struct forward_elements *elements, const struct forward_runs *runs,
+                                  bool *with_nan, const struct forward_results *results, int vectors) {
+  struct run_positions positions = run_positions_of(runs);
+  bool any = false;
   for (int64_t done = 0; done < runs->runs; done += LANES) {
-    int64_t count = runs->runs - done < LANES ? runs->runs - done : LANES;
-    int64_t first = runs->offset + done * runs->length;
-    struct short_runs together;
-    struct watch watch = watch_nothing();
-    for (int64_t run = 0; run < LANES; run++) {
-      // Beyond the last run the last is looked at again, to no effect.
-      int64_t offset = first + (run < count ? run : count - 1) * places.length;
-      together.best[run] = best_of_run(elements, offset, &places, vectors, &watch);
-      together.positions[run] = position;
-      position = position == runs->last_position ? 0 : position + (int32_t)runs->length;
-    }
-    struct best best = best_of_each(&together);
-    watch_maxima(&watch, best.values);
-    bool nan = watch_saw_nan(&watch, elements->infinity);
-    memset(with_nan + done, nan, (size_t)count);
-    if (nan) {
-      continue; // there may be no place
-    }
-    bool whole = done + LANES <= results->room;
-    store_raw(results, done, raw_of_best(element_at(elements, first), runs->length, count, &best), count,
-              whole);
+    int64_t left = runs->runs - done;
+    bool nan = left >= LANES ? pool_vector_of_runs(elements, runs, done, LANES, vectors, &positions, results)
+                             : pool_vector_of_runs(elements, runs, done, left, vectors, &positions, results);
+    any = any || nan;
+    memset(with_nan + done, nan, (size_t)(left < LANES ? left : LANES));
     UNROLLED for (int part = 0; part < NUMBER_WORDS; part++) {
-      ints bases;
-      memcpy(&bases, together.positions + part * WORDS, sizeof bases);
-      int64_t left = count - part * WORDS;
-      left = left < 0 ? 0 : left < WORDS ? left : WORDS;
-      store_positions(results, done + part * WORDS, words_of_places(best.places, part) + bases, left, whole);
+      ints next = positions.of_runs[part] + positions.advance;
+      positions.of_runs[part] = smaller_words(next, next - positions.plane);
     }
   }
+  return any;
 }
 
 #define POOL_SHORT_RUNS(vectors)                                                                             \
   case vectors:                                                                                              \
-    pool_short_runs_typed(elements, runs, with_nan, results, vectors);                                       \
-    break
+    return pool_short_runs_typed(elements, runs, with_nan, results, vectors)
 
-static void pool_short_runs(const struct forward_elements *elements, const struct forward_runs *runs,
+static bool pool_short_runs(const struct forward_elements *elements, const struct forward_runs *runs,
                             bool *with_nan, const struct forward_results *results) {
   switch ((runs->length + LANES - 1) / LANES) {
     POOL_SHORT_RUNS(1);
@@ -256,7 +275,7 @@ static void pool_short_runs(const struct forward_elements *elements, const struc
     POOL_SHORT_RUNS(16);
 #endif
   default:
-    break;
+    return false;
   }
 }
 

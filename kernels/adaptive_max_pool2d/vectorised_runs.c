@@ -36,10 +36,10 @@ static void reduce_long_window(const struct vector_job *job, const struct cursor
 }
 
 // Leaves rows with a NaN to the plain code, and goes on to the next block.
-static void next_runs(const struct vector_job *job, struct run_block *runs) {
+static void next_runs(const struct vector_job *job, struct run_block *runs, bool any_nan) {
   int64_t columns = job->forward->plan->output_out.columns;
   int64_t redone = -1;
-  for (int64_t i = 0; i < runs->outputs; i++) {
+  for (int64_t i = 0; i < runs->outputs && any_nan; i++) {
     if (!runs->with_nan[i]) {
       continue;
     }
@@ -63,7 +63,7 @@ static void finish_runs(const struct vector_job *job, struct run_block *runs, si
   int64_t room = (int64_t)end * job->forward->plan->output_out.columns - runs->first_output;
   struct forward_results results = forward_results_at(job, runs->first_output, room);
   job->path->reduce_windows(&windows, runs->block.candidates, &results);
-  next_runs(job, runs);
+  next_runs(job, runs, true);
 }
 
 void forward_pool_runs(void *context, size_t slot, size_t begin, size_t end) {
@@ -114,8 +114,7 @@ void forward_pool_equal_runs(void *context, size_t slot, size_t begin, size_t en
     runs.outputs = equal.runs;
     if (length <= FORWARD_SHORT_RUN) {
       struct forward_results results = forward_results_at(job, runs.first_output, left);
-      job->path->pool_short_runs(&job->elements, &equal, runs.with_nan, &results);
-      next_runs(job, &runs);
+      next_runs(job, &runs, job->path->pool_short_runs(&job->elements, &equal, runs.with_nan, &results));
     } else {
       job->path->reduce_runs(&job->elements, &equal, false, runs.with_nan, runs.block.candidates);
       finish_runs(job, &runs, end);
