@@ -14,6 +14,20 @@ static void fill_up(struct combine_table *table) {
   }
 }
 
+// The first row has its columns already.
+static void add_rows(struct combine_table *table, int64_t rows, int64_t output_rows) {
+  for (int64_t row = 0; row < output_rows; row++) {
+    int64_t begin = pooling_window_begin(row, rows, output_rows);
+    int64_t last_row = pooling_window_end(row, rows, output_rows) - 1 - begin;
+    for (int64_t column = 0; column < table->output_columns; column++) {
+      int64_t at = row * table->output_columns + column;
+      table->base[at] = table->base[column] + (uint32_t)(begin * table->columns);
+      table->last_column[at] = table->last_column[column];
+      table->last_row[0][at] = (uint32_t)last_row;
+    }
+  }
+}
+
 bool combine_table_build(struct combine_table *table, int64_t rows, int64_t output_rows, bool whole_planes) {
   const int64_t columns = table->columns, output_columns = table->output_columns;
   // With as many windows or fewer than positions, a window ends before the next but one begins.
@@ -27,16 +41,15 @@ bool combine_table_build(struct combine_table *table, int64_t rows, int64_t outp
   table->inverse = 1.0f / (float)columns;
   table->half = 0.5f / (float)columns;
   table->shortest = (rows + output_rows - 1) / output_rows - 1;
-  for (int64_t i = 0; i < table->count; i++) {
-    int64_t row = i / output_columns, column = i % output_columns;
-    int64_t row_begin = pooling_window_begin(row, rows, output_rows);
-    int64_t column_begin = pooling_window_begin(column, columns, output_columns);
-    int64_t last_row = pooling_window_end(row, rows, output_rows) - 1 - row_begin;
-    table->base[i] = (uint32_t)(row_begin * columns + column_begin);
-    table->last_column[i] =
-        (uint32_t)(pooling_window_end(column, columns, output_columns) - 1 - column_begin);
-    table->last_row[0][i] = (uint32_t)(whole_planes ? last_row : table->shortest);
-    table->last_row[1][i] = (uint32_t)table->shortest + 1;
+  for (int64_t column = 0; column < output_columns; column++) {
+    int64_t begin = pooling_window_begin(column, columns, output_columns);
+    table->base[column] = (uint32_t)begin;
+    table->last_column[column] = (uint32_t)(pooling_window_end(column, columns, output_columns) - 1 - begin);
+    table->last_row[0][column] = (uint32_t)table->shortest;
+    table->last_row[1][column] = (uint32_t)table->shortest + 1;
+  }
+  if (whole_planes) {
+    add_rows(table, rows, output_rows);
   }
   fill_up(table);
   return true;

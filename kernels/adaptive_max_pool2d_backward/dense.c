@@ -99,13 +99,17 @@ static void run_bands(void *context, size_t slot, size_t begin, size_t end) {
   }
 }
 
-// Pulling takes about three cycles for each vector and window over it (slots), scattering two for each
-// gradient and, where sums are kept apart, half of one for each element.
+// Pulling takes about three cycles for each vector and window over it (slots), or nine where windows overlap.
+// Scattering takes two for each gradient and, where sums are kept apart, half of one for each element; if
+// gradients are combined it takes five for each.
 static bool pulling_pays(const struct dense_job *job, int64_t vectors, int64_t slots) {
   const struct pull_table *table = &job->table;
   // The windows of all rows: the rows, and again each that two windows share or that two windows are in.
   int64_t window_rows =
       table->rows + table->output_rows - pooling_greatest_divisor(table->rows, table->output_rows);
+  if (job->combines) {
+    return 9 * slots * window_rows < 5 * job->plane_gradients + job->plane_elements / 16;
+  }
   int64_t pulled = 3 * slots * window_rows + 2 * vectors * table->rows;
   bool apart = job->value_bytes != sizeof(float) && !job->disjoint;
   return pulled < 2 * job->plane_gradients + job->plane_elements / (apart ? 2 : 16);
@@ -147,6 +151,7 @@ static void choose_way(struct dense_job *job) {
     job->way = WAY_EXPAND;
     return;
   }
+  job->combines = dense_can_combine(job);
   if (!choose_pulling(job)) {
     return;
   }
@@ -203,7 +208,6 @@ bool backward_run_dense(const struct operator_run *run, bool *done, struct statu
   job.streams = choose_streams(&job);
   job.piece_rows = choose_piece_rows(&job);
   choose_way(&job);
-  job.combines = dense_can_combine(&job);
   int64_t planes = plan->grad_input.planes;
   if (plan->bands_per_plane == 0) {
     int64_t units = (planes + plan->unit_planes - 1) / plan->unit_planes;
