@@ -8,10 +8,6 @@ import time
 from common.turns import turns
 
 
-# A first call that takes so many times as long as patience lasts isn't only cold.
-HOPELESS = 2
-
-
 @dataclasses.dataclass(frozen=True)
 class Effort:
     """How much is measured."""
@@ -22,7 +18,7 @@ class Effort:
     concurrent_calls: int  # small jobs in a round at concurrency 32
     pipelined_jobs: int
     warm_ups: int  # calls that connect, plan and touch memory
-    # A contestant that takes longer for one call has that one figure: a hopeless one shall not cost minutes.
+    # A contestant whose calls take longer has one figure: a hopeless one shall not cost minutes.
     patience_seconds: float
     link_rounds: int  # of what moves 100 MB over 1 Gbit/s
 
@@ -65,14 +61,18 @@ class Row:
         }
 
 
+# What two calls in a row show isn't coldness, nor the machine's other work.
+SLOW_CALLS = 2
+
+
 def warm_up(call, effort):
     """The last warm-up's figure if no more are to be waited for, else None."""
-    for number in range(effort.warm_ups):
+    slow = 0
+    for _ in range(max(effort.warm_ups, SLOW_CALLS)):
         begin = time.monotonic()
         value = call()
-        seconds = time.monotonic() - begin
-        last = number == effort.warm_ups - 1
-        if seconds > (effort.patience_seconds if last else HOPELESS * effort.patience_seconds):
+        slow = slow + 1 if time.monotonic() - begin > effort.patience_seconds else 0
+        if slow == SLOW_CALLS:
             return value
     return None
 
