@@ -49,7 +49,9 @@ bool error_from_call(aclnn_error *error, int code, const char *message, const ui
 }
 
 bool error_invites_retry(const aclnn_error *error) {
-  bool transport_failed = error->code == RPC_CODE_UNAVAILABLE && error->reason[0] == '\0';
+  // A connection that ends in the middle of a call shows as either.
+  bool lost = error->code == RPC_CODE_UNAVAILABLE || error->code == RPC_CODE_CANCELLED;
+  bool transport_failed = lost && error->reason[0] == '\0';
   return error->retry_after_ms > 0 || transport_failed;
 }
 

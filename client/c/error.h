@@ -18,7 +18,8 @@ bool error_from_status(aclnn_error *error, const struct status *status);
 bool error_from_call(aclnn_error *error, int code, const char *message, const uint8_t *details, size_t size);
 
 // True if the server, or the way to it, may do better on another try: it named a time to come back, or the
-// transport failed without a word of the server.
+// transport failed without a word of the server. A cancellation that was asked for looks like the latter:
+// whoever tries again has to know (channel_pause does).
 bool error_invites_retry(const aclnn_error *error);
 
 // True if the reason is that one.

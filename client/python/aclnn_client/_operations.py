@@ -146,7 +146,8 @@ class Core:
             # Spread out: all who were refused together got the same advice.
             wait = error.retry_after * random.uniform(1.0, 1.25)
             return wait if wait <= _DELAY_MAX_SECONDS else None
-        if error.code == grpc.StatusCode.UNAVAILABLE and not error.reason:
+        # A connection that ends in the middle of a call shows as either.
+        if error.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED) and not error.reason:
             return min(backoff, _DELAY_MAX_SECONDS)
         return None
 

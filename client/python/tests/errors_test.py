@@ -231,6 +231,15 @@ def test_retries_are_bounded(server: FakeServer) -> None:
     assert caught.value.reason == "QUEUE_FULL" and server.seen["Execute"] == 4
 
 
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "CANCELLED"])
+def test_a_lost_connection_is_tried_again(server: FakeServer, client: Client, code: str) -> None:
+    job = example()
+    server.faults.refusals["Execute"] = [Refusal(code, "", "Socket closed")]
+    plan = backward_plan(client, job)
+    assert np.array_equal(client.execute(plan, data_of(job))["gradInput"], expected_gradient(job))
+    assert server.seen["Execute"] == 2
+
+
 def test_advice_beyond_the_time_limit_is_not_followed(server: FakeServer) -> None:
     late = Refusal("RESOURCE_EXHAUSTED", "QUEUE_FULL", "full", retry_ms=25_000)
     server.faults.refusals["GetServerInfo"] = [late]
