@@ -72,23 +72,28 @@ INLINE int64_t expand_taken(const struct expand_sums *sums, enum index_kind inde
   return index == INDEX_INT64 && high != 0 ? 0 : total;
 }
 
-// The rows [row, row_end) of one row of windows, `rows` of them: all of a vector's before the next vector.
-INLINE void expand_window_row(const struct backward_expand *expand, const unsigned char *indices,
+// Of rows that are whole vectors: what is the same for all of them.
+struct expand_shape {
+  int64_t columns, output_columns;
+  int64_t step; // windows over a vector
+  lanes pattern, iota;
+};
+
+// `rows` rows of one row of windows: all of a vector's before the next vector.
+INLINE void expand_window_row(const struct expand_shape *shape, const unsigned char *indices,
                               const unsigned char *gradients, unsigned char *to, int32_t position,
                               int64_t rows, struct expand_sums *sums, bool streams, int64_t value_bytes,
                               enum index_kind index) {
-  const struct expand_table *table = expand->table;
-  const int64_t columns = table->columns, index_bytes = index == INDEX_INT64 ? 8 : 4;
-  const int64_t step = BACKWARD_LANES / table->window_columns;
-  const int64_t last = table->output_columns - BACKWARD_LANES / 2;
-  const lanes pattern = lanes_load(table->lanes[0]), down = lanes_every((int32_t)columns);
-  lanes positions = lanes_add(lanes_load(table->iota), lanes_every(position));
+  const int64_t columns = shape->columns, index_bytes = index == INDEX_INT64 ? 8 : 4;
+  const int64_t last = shape->output_columns - BACKWARD_LANES / 2;
+  const lanes down = lanes_every((int32_t)columns);
+  lanes positions = lanes_add(shape->iota, lanes_every(position));
   int64_t window = 0;
   for (int64_t column = 0; column < columns; column += BACKWARD_LANES) {
     // Near the end of the row earlier windows are loaded, so that none beyond it is.
     int64_t beyond = window > last ? window - last : 0;
     int64_t base = window - beyond;
-    lanes chosen = beyond > 0 ? lanes_add(pattern, lanes_every((int32_t)beyond)) : pattern;
+    lanes chosen = beyond > 0 ? lanes_add(shape->pattern, lanes_every((int32_t)beyond)) : shape->pattern;
     struct expand_sources sources = expand_load_half(
         indices + base * index_bytes, gradients + base * value_bytes, chosen, sums, value_bytes, index);
     lanes below = positions;
@@ -99,7 +104,7 @@ INLINE void expand_window_row(const struct backward_expand *expand, const unsign
       below = lanes_add(below, down);
     }
     positions = lanes_add(positions, lanes_every(BACKWARD_LANES));
-    window += step;
+    window += shape->step;
   }
 }
 
@@ -107,24 +112,33 @@ INLINE void expand_window_row(const struct backward_expand *expand, const unsign
 INLINE int64_t expand_rows(const struct backward_expand *expand, bool streams, int64_t value_bytes,
                            enum index_kind index) {
   const struct expand_table *table = expand->table;
+  const struct expand_shape shape = {
+      .columns = table->columns,
+      .output_columns = table->output_columns,
+      .step = BACKWARD_LANES / table->window_columns,
+      .pattern = lanes_load(table->lanes[0]),
+      .iota = lanes_load(table->iota),
+  };
   const int64_t index_bytes = index == INDEX_INT64 ? 8 : 4;
+  const int64_t row_begin = expand->row_begin, row_end = expand->row_end, window_rows = table->window_rows;
+  const int64_t first_end = row_begin - row_begin % window_rows + window_rows, planes = expand->planes;
   const unsigned char *indices = expand->indices, *gradients = expand->gradients;
   unsigned char *to = expand->grad_input;
   struct expand_sums sums = {lanes_every(0), lanes_every(0)};
-  for (int64_t plane = 0; plane < expand->planes; plane++) {
-    int64_t rows;
-    for (int64_t row = expand->row_begin; row < expand->row_end; row += rows) {
-      int64_t window_end = (row / table->window_rows + 1) * table->window_rows;
-      rows = (window_end < expand->row_end ? window_end : expand->row_end) - row;
-      int32_t position = (int32_t)(row * table->columns);
+  for (int64_t plane = 0; plane < planes; plane++) {
+    int64_t rows, window_end = first_end;
+    for (int64_t row = row_begin; row < row_end; row += rows) {
+      rows = (window_end < row_end ? window_end : row_end) - row;
+      window_end += window_rows;
+      int32_t position = (int32_t)(row * shape.columns);
       if (rows == 2) {
-        expand_window_row(expand, indices, gradients, to, position, 2, &sums, streams, value_bytes, index);
+        expand_window_row(&shape, indices, gradients, to, position, 2, &sums, streams, value_bytes, index);
       } else {
-        expand_window_row(expand, indices, gradients, to, position, rows, &sums, streams, value_bytes, index);
+        expand_window_row(&shape, indices, gradients, to, position, rows, &sums, streams, value_bytes, index);
       }
-      indices += table->output_columns * index_bytes;
-      gradients += table->output_columns * value_bytes;
-      to += rows * table->columns * value_bytes;
+      indices += shape.output_columns * index_bytes;
+      gradients += shape.output_columns * value_bytes;
+      to += rows * shape.columns * value_bytes;
     }
   }
   return expand_taken(&sums, index);
