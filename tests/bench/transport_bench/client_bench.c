@@ -4,8 +4,8 @@
 //   small CALLS THREADS            the small job on a repeatable executor, a call for each
 //   oneshot CALLS                  the small job, both phases in one call
 //   pipelined JOBS DEPTH           the small job, all on one stream, DEPTH of them sent ahead
-//   backward N C H W HO WO CODEC   one job, both phases in one call; CODEC 1: outputs may come compressed
-//   forward N C H W HO WO CODEC
+//   backward N C H W HO WO CODEC   one job, both phases in one call; CODEC 1: chunks may be encoded, either
+//   way forward N C H W HO WO CODEC
 
 #include "tests/bench/transport_bench/command.h"
 #include "tests/bench/transport_bench/pool_job.h"
@@ -42,7 +42,7 @@ static void check(aclnn_result result, const aclnn_error *error) {
 
 static aclnn_client *open_client(const char *address, bool codec) {
   const aclnn_client_options options = {
-      .target_address = address, .timeout_ms = TIMEOUT_MS, .retries = -1, .accept_lz4 = codec};
+      .target_address = address, .timeout_ms = TIMEOUT_MS, .retries = -1, .plain_data = !codec};
   aclnn_client *client = NULL;
   aclnn_error error;
   check(aclnn_client_open(&options, &client, &error), &error);

@@ -38,6 +38,6 @@ def measure(effort):
     with start_server(link) as server, programs.Program(programs.binary("client_bench"), server.address) as client:
         for _ in range(JOBS):
             # Two inputs and an output of the same size.
-            client.ask("backward", *effort.planes, 112, 112, 112, 112, 0)
+            client.ask("backward", *effort.planes, 112, 112, 112, 112, loopback.PLAIN)
         row.rounds = {OURS: [peak_bytes(server.pid) / 1e6], TENSORS: [3 * loopback.large_bytes(effort) / 1e6]}
     return row

@@ -148,7 +148,8 @@ class Service:
 def handlers(service):
     def unary(name, method):
         return grpc.unary_unary_rpc_method_handler(
-            method, getattr(messages, name + "Request").FromString, getattr(messages, name + "Response").SerializeToString)
+            method, getattr(messages, name + "Request").FromString,
+            getattr(messages, name + "Response").SerializeToString)
 
     return grpc.method_handlers_generic_handler(SERVICE, {
         "GetWorkspaceSize": unary("GetWorkspaceSize", service.get_workspace_size),

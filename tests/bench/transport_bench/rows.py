@@ -23,10 +23,10 @@ class Effort:
     link_rounds: int  # of what moves 100 MB over 1 Gbit/s
 
 
-FULL = Effort(rounds=9, planes=(32, 64), calls=1000, concurrent_calls=4800, pipelined_jobs=5000, warm_ups=4, patience_seconds=6,
-              link_rounds=5)
-QUICK = Effort(rounds=3, planes=(32, 64), calls=500, concurrent_calls=1600, pipelined_jobs=2000, warm_ups=2, patience_seconds=2,
-               link_rounds=1)
+FULL = Effort(rounds=9, planes=(32, 64), calls=1000, concurrent_calls=4800, pipelined_jobs=5000, warm_ups=4,
+              patience_seconds=6, link_rounds=5)
+QUICK = Effort(rounds=3, planes=(32, 64), calls=500, concurrent_calls=1600, pipelined_jobs=2000, warm_ups=2,
+               patience_seconds=2, link_rounds=1)
 
 
 @dataclasses.dataclass
@@ -47,9 +47,9 @@ class Row:
         return max(self.rounds[contestant]) / min(self.rounds[contestant])
 
     def best(self, contestants):
-        """The one with the best median of those that took part."""
+        """The one with the best median of those that took part; None if none did."""
         chosen = min if self.lower_is_better else max
-        return chosen((name for name in contestants if name in self.rounds), key=self.median)
+        return chosen((name for name in contestants if name in self.rounds), key=self.median, default=None)
 
     def to_json(self):
         return {

@@ -1,13 +1,13 @@
 """The rows over links that are slower or longer than the loopback."""
 
 from transport_bench import links, loopback, rows
-from transport_bench.loopback import OURS_CODEC, call, large_bytes
+from transport_bench.loopback import ENCODED, OURS, OURS_PLAIN, PLAIN, call, large_bytes
 from transport_bench.stage import Stage
 
 WHOLE = loopback.WHOLE
 FINER = "whole backward 14x14 -> 7x7 of the same size"
 ONE_SHOT = "one-shot small job on a warm channel, p50"
-DOWNLOAD = "download of gradInput, plain"
+DOWNLOAD = "download"
 UPLOAD = loopback.UPLOAD
 
 ROUND_TRIP = "tcp round trip"
@@ -24,8 +24,8 @@ def bare_milliseconds(stage, sent, received):
 def whole_row(stage, effort, name, shape, sent):
     return rows.Row(stage.link.name, name, "ms", True), {
         "bare": call(bare_milliseconds, stage, sent, large_bytes(effort)),
-        "ours": call(loopback.whole_milliseconds, stage.ours, *shape, 0),
-        OURS_CODEC: call(loopback.whole_milliseconds, stage.ours, *shape, 1),
+        OURS: call(loopback.whole_milliseconds, stage.ours, *shape, ENCODED),
+        OURS_PLAIN: call(loopback.whole_milliseconds, stage.ours, *shape, PLAIN),
     }
 
 
@@ -43,12 +43,12 @@ def both_ways_rows(stage, effort):
     yield rows.Row(stage.link.name, DOWNLOAD, "GB/s", False), {
         "tcp": call(loopback.tcp_rate, stage, 0, size),
         "bare": call(loopback.bare_rate, stage, "download", size),
-        "ours": call(loopback.download_rate, stage.ours, pooled, 0),
+        OURS_PLAIN: call(loopback.download_rate, stage.ours, pooled, PLAIN),
     }
     yield rows.Row(stage.link.name, UPLOAD, "GB/s", False), {
         "tcp": call(loopback.tcp_rate, stage, size, 0),
         "bare": call(loopback.bare_rate, stage, "upload", size),
-        "ours": call(loopback.upload_rate, stage.ours, effort),
+        OURS_PLAIN: call(loopback.upload_rate, stage.ours, effort, PLAIN),
     }
 
 
@@ -63,7 +63,7 @@ def round_trip(stage):
 def one_shot_rows(stage, _effort):
     yield rows.Row(stage.link.name, ONE_SHOT, "ms", True), {
         ROUND_TRIP: call(round_trip, stage),
-        "ours": call(one_shot, stage.ours),
+        OURS: call(one_shot, stage.ours),
     }
 
 

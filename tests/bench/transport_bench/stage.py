@@ -14,14 +14,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 # What gave the floor most, on both of its sides. One thread is faster than two: its next event is there already.
 BARE_QUEUES = 1
-# Where the way is short, an estimate of the window makes it grow beyond what caches hold (0.2 to 0.9 GB/s against 1.2 to
-# 1.8). Frame size, write buffer, read chunks and optimisation target made no difference beyond that of two runs.
+# Where the way is short, an estimate of the window makes it grow beyond what caches hold (0.2 to 0.9 GB/s against 1.2
+# to 1.8). Frame size, write buffer, read chunks and optimisation target made no difference beyond that of two runs.
 BARE_ARGUMENTS = ("grpc.http2.bdp_probe=0", "grpc.http2.lookahead_bytes=8388608")
-# Where it is long, only the estimate opens the connection's window: without it a stream gets 1 MiB and 64 KiB in a round
-# trip, whatever lookahead_bytes says (45 MB/s over 20 ms against 320).
+# Where it is long, only the estimate opens the connection's window: without it a stream gets 1 MiB and 64 KiB in a
+# round trip, whatever lookahead_bytes says (45 MB/s over 20 ms against 320).
 BARE_ARGUMENTS_LONG = ()
-# glibc keeps its memory, as warm as everybody else's: without this the service takes seconds for 100 MB where fresh pages
-# are slow.
+# glibc keeps its memory, as warm as everybody else's: without this the service takes seconds for 100 MB where fresh
+# pages are slow.
 SERVICE_ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": "1000000000",

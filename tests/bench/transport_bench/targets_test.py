@@ -49,7 +49,7 @@ def test_floor_is_the_best_form_of_it():
 def test_less_is_better_for_times():
     found = targets.all_targets([
         row(targets.LOOPBACK, loopback.SMALL, True, **{"bare": [2], loopback.BARE_SPLIT: [1], "ours": [1.2]}),
-        row(targets.GIGABIT, slow_links.WHOLE, True, **{"bare": [900], "ours": [900], loopback.OURS_CODEC: [45]}),
+        row(targets.GIGABIT, slow_links.WHOLE, True, **{"bare": [900], "ours": [900], loopback.OURS_PLAIN: [45]}),
     ])
     small = target(found, "over bare echo")
     assert small.value == 1.2 and small.met and not small.goal_met
@@ -60,7 +60,7 @@ def test_less_is_better_for_times():
 def test_spread_is_the_worst_over_bares():
     found = targets.all_targets([
         row(targets.LOOPBACK, loopback.UPLOAD, bare=[1, 2], ours=[1, 2]),
-        row(targets.LOOPBACK, loopback.DOWNLOAD, **{"bare": [1, 2], "ours": [1, 4], loopback.OURS_CODEC: [1, 1]}),
+        row(targets.LOOPBACK, loopback.DOWNLOAD, **{"bare": [1, 2], "ours": [1, 4], loopback.OURS_PLAIN: [1, 1]}),
     ])
     entry = target(found, "spread")
     assert entry.value == 2 and entry.met is False
