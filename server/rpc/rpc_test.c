@@ -169,6 +169,32 @@ static void half_close_within_a_job_is_refused(void **state) {
   test_stream_expect_failure(&stream, GRPC_STATUS_INVALID_ARGUMENT, REASON_TENSOR_DATA_INVALID);
 }
 
+// The client goes on sending and is cut off in a write: why reaches it each time.
+static void refusal_in_the_middle_of_an_upload_always_arrives(void **state) {
+  enum { TIMES = 100, PLANES = 16384 };
+  static uint8_t zeros[64 << 10];
+  struct test_fixture *fixture = *state;
+  for (int i = 0; i < TIMES; ++i) {
+    struct test_stream stream;
+    struct wire_buffer message = {0}, reply;
+    struct tensor_chunk chunk = {.offset = 1, .data_bytes = sizeof zeros}; // of data that don't begin there
+    test_message_begin(&message, PLANES);
+    test_fixture_execute(fixture, &stream);
+    assert_true(test_stream_send(&stream, &message));
+    assert_true(test_stream_receive(&stream, &reply)); // accepted
+    wire_buffer_free(&reply);
+    bool open = true;
+    for (size_t sent = 0; open && sent < (size_t)PLANES * INPUT_BYTES; sent += sizeof zeros) {
+      uint8_t header[EXECUTE_ENVELOPE_BYTES_MAX];
+      test_message_append(&message, header, execute_chunk_write_header(&chunk, header));
+      test_message_append(&message, zeros, sizeof zeros);
+      open = test_stream_send(&stream, &message);
+    }
+    assert_false(open);
+    test_stream_expect_failure(&stream, GRPC_STATUS_INVALID_ARGUMENT, REASON_TENSOR_DATA_INVALID);
+  }
+}
+
 static void message_above_the_limit_is_refused_by_grpc(void **state) {
   struct test_fixture *fixture = *state;
   struct test_stream stream;
@@ -331,6 +357,7 @@ int main(void) {
       RPC_TEST(executor_is_used_once),
       RPC_TEST(refused_begin_gives_the_executor_back),
       RPC_TEST(half_close_within_a_job_is_refused),
+      RPC_TEST(refusal_in_the_middle_of_an_upload_always_arrives),
       RPC_TEST(message_above_the_limit_is_refused_by_grpc),
       RPC_TEST(cancelled_before_its_begin),
       RPC_TEST(cancelled_while_it_waits_for_memory),

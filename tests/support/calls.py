@@ -34,7 +34,9 @@ class Failure:
     @classmethod
     def of(cls, error):
         failure = cls(error.code(), error.details() or "")
-        details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
+        # Pairs: asyncio's metadata can't be made a dict of.
+        trailers = {key: value for key, value in error.trailing_metadata() or ()}  # noqa: C416
+        details = trailers.get("grpc-status-details-bin")
         if details is None:
             return failure
         failure.details_bytes = len(details)
