@@ -138,7 +138,7 @@ static void the_published_example_is_reproduced(void **state) {
 
 // Windows of one size that share no position, in rows that are whole vectors and others.
 static void windows_that_share_nothing_match_the_plain_computation(void **state) {
-  static const int sizes[][2] = {{7, 7}, {16, 16}, {56, 56}, {8, 24}, {5, 3}, {9, 64}};
+  static const int sizes[][2] = {{7, 7}, {16, 16}, {56, 56}, {8, 24}, {5, 3}, {9, 64}, {1, 1}, {2, 1}};
   static const int windows[][2] = {{2, 2}, {1, 2}, {3, 1}, {4, 4}, {2, 3}, {3, 5}};
   static const char *const types[] = {"fp32", "fp16", "bf16"};
   struct random random = {10};

@@ -125,7 +125,8 @@ static int64_t wanted_unit_elements(int64_t elements, int64_t value_bytes) {
   if (part <= BACKWARD_UNIT_ELEMENTS || elements * value_bytes > BACKWARD_UNIT_BYTES_LARGE) {
     return BACKWARD_UNIT_ELEMENTS;
   }
-  return part < BACKWARD_UNIT_ELEMENTS_MAX ? part : BACKWARD_UNIT_ELEMENTS_MAX;
+  int64_t most = BACKWARD_UNIT_BYTES_MAX / value_bytes;
+  return part < most ? part : most;
 }
 
 // How many planes make about that many elements: at least one, and no more than there are.

@@ -24,10 +24,10 @@ enum {
 // Dense tensors whose planes fit in a range are worked on by groups of planes of about this many elements,
 // which are half a first cache as floats ...
 #define BACKWARD_UNIT_ELEMENTS INT64_C(8192)
-// ... or up to this many, since zeros are written faster in long runs, where there remain so many units and
-// gradInput isn't so large that it is likely to be written past the caches: that is done from a scratch of
-// BACKWARD_UNIT_ELEMENTS at the most, which is to stay in the first cache, and to be small besides ...
-#define BACKWARD_UNIT_ELEMENTS_MAX INT64_C(32768)
+// ... or up to this many bytes, since zeros are written faster in long runs, where there remain so many units
+// and gradInput isn't so large that it is likely to be written past the caches: that is done from a scratch
+// of BACKWARD_UNIT_ELEMENTS at the most, which is to stay in the first cache, and to be small besides ...
+#define BACKWARD_UNIT_BYTES_MAX (INT64_C(256) << 10)
 #define BACKWARD_UNITS_WANTED 16
 #define BACKWARD_UNIT_BYTES_LARGE (INT64_C(32) << 20)
 // ... and pulled by this many gradients at once, which are narrowed and widened before.

@@ -123,11 +123,25 @@ INLINE uint16_t without_negative_zero(uint16_t bits) {
   return bits == 0x8000u ? 0 : bits;
 }
 
+// One gradient in each plane: none of them meets another.
+INLINE void store_single(const struct backward_line *line, enum index_kind index) {
+  const uint16_t *gradients = line->gradients;
+  uint16_t *restrict to = line->grad_input;
+#pragma GCC unroll 4
+  for (int64_t plane = 0; plane < line->planes; plane++) {
+    to[plane * line->owned + index_at(line->indices, plane, index)] = without_negative_zero(gradients[plane]);
+  }
+}
+
 INLINE bool store_typed(const struct backward_line *line, enum index_kind index) {
   const uint16_t *gradients = line->gradients;
   const unsigned char *indices = line->indices;
   uint16_t *restrict to = line->grad_input;
   int64_t count = line->count;
+  if (count == 1) {
+    store_single(line, index);
+    return true;
+  }
   uint32_t found = 0;
   for (int64_t plane = 0; plane < line->planes; plane++) {
 #pragma GCC unroll 4
