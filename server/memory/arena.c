@@ -383,6 +383,10 @@ uint64_t arena_address_bytes(const struct arena *arena) {
   return arena->bytes;
 }
 
+bool arena_contains(const struct arena *arena, const void *address) {
+  return (uintptr_t)address - (uintptr_t)arena->data < arena->bytes;
+}
+
 void arena_get_state(struct arena *arena, struct arena_state *state) {
   pthread_mutex_lock(&arena->mutex);
   state->address_bytes = arena->bytes;

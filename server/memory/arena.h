@@ -63,6 +63,9 @@ void arena_trim(struct arena *arena, int64_t now_ns, int64_t idle_ns);
 int arena_descriptor(const struct arena *arena);
 uint64_t arena_address_bytes(const struct arena *arena);
 
+// Whether that address lies in the arena.
+bool arena_contains(const struct arena *arena, const void *address);
+
 void arena_get_state(struct arena *arena, struct arena_state *state);
 
 #endif

@@ -144,6 +144,19 @@ static size_t add_metadata_op(struct execute_call *call, grpc_op *ops) {
   return 1;
 }
 
+// All bytes of the message but those that still lie where the job's run put them.
+static uint64_t bytes_outside_of_arena(const struct execute_call *call) {
+  const struct arena *arena = dispatcher_arena(server_call_context(&call->base)->dispatcher);
+  const grpc_slice_buffer *buffer = &call->sending.buffer->data.raw.slice_buffer;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < buffer->count; ++i) {
+    if (!arena_contains(arena, GRPC_SLICE_START_PTR(buffer->slices[i]))) {
+      bytes += GRPC_SLICE_LENGTH(buffer->slices[i]);
+    }
+  }
+  return bytes;
+}
+
 static unsigned do_send(struct execute_call *call) {
   struct execute_state *state = &call->state;
   uint64_t number = state->first_job;
@@ -158,6 +171,9 @@ static unsigned do_send(struct execute_call *call) {
   }
   call->accepted_job = number + 1;
   call->sending_bytes = place->job.download.passed_bytes - passed_bytes;
+  struct server_traffic traffic = {.sent_bytes = call->sending.data_bytes,
+                                   .copied_bytes = bytes_outside_of_arena(call)};
+  server_call_count_traffic(&call->base, &traffic);
   grpc_op ops[2];
   size_t count = add_metadata_op(call, ops);
   ops[count] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
@@ -229,8 +245,11 @@ static unsigned do_reserve(struct execute_call *call) {
   return fail_job(call, number, job_status(job->job));
 }
 
-static bool take_chunks(struct execute_call *call, struct execute_job *job, struct status *status) {
+// Copies the chunks of the message in hand to their places; *copied_bytes is what was written for that.
+static bool take_chunks(struct execute_call *call, struct execute_job *job, uint64_t *copied_bytes,
+                        struct status *status) {
   struct tensor_chunk chunk;
+  *copied_bytes = call->message.joined_bytes;
   while (execute_message_next_chunk(&call->message.parts, &chunk)) {
     uint8_t *scratch = NULL;
     size_t scratch_bytes = 0;
@@ -241,9 +260,12 @@ static bool take_chunks(struct execute_call *call, struct execute_job *job, stru
         return status_fail(status, REASON_INTERNAL, NULL, "no memory to decode a chunk");
       }
     }
+    int64_t missing_bytes = job->upload.missing_bytes;
     if (!execute_job_take(job, &chunk, scratch, scratch_bytes, status)) {
       return false;
     }
+    // Encoded data may have to be joined before they are decoded.
+    *copied_bytes += (uint64_t)(missing_bytes - job->upload.missing_bytes) + scratch_bytes;
   }
   return true;
 }
@@ -273,11 +295,15 @@ static unsigned do_take(struct execute_call *call) {
   uint64_t number = last_job_number(call);
   struct execute_job *job = &place_of(call, number)->job;
   struct status status;
+  struct server_traffic traffic = {0};
   int64_t missing_bytes = job->upload.missing_bytes;
-  if (!take_chunks(call, job, &status)) {
+  if (!take_chunks(call, job, &traffic.copied_bytes, &status)) {
     return fail_job(call, number, &status);
   }
-  pace_move(&call->receiving, missing_bytes - job->upload.missing_bytes);
+  int64_t taken_bytes = missing_bytes - job->upload.missing_bytes;
+  traffic.received_bytes = (uint64_t)taken_bytes;
+  server_call_count_traffic(&call->base, &traffic);
+  pace_move(&call->receiving, taken_bytes);
   return execute_taken(&call->state, job->upload.missing_bytes == 0);
 }
 

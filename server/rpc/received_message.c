@@ -30,6 +30,7 @@ static void join(struct received_message *message) {
   grpc_slice all = grpc_byte_buffer_reader_readall(&reader);
   grpc_byte_buffer_reader_destroy(&reader);
   message->_joined = grpc_raw_byte_buffer_create(&all, 1);
+  message->joined_bytes = GRPC_SLICE_LENGTH(all);
   grpc_slice_unref(all);
 }
 
@@ -49,6 +50,7 @@ static bool list_spans(struct received_message *message, grpc_byte_buffer *buffe
 }
 
 bool received_message_open(struct received_message *message, struct status *status) {
+  message->joined_bytes = 0;
   bool listed = list_spans(message, message->buffer);
   if (listed && message->_span_count == MESSAGE_SPANS_MAX) {
     join(message);

@@ -13,6 +13,7 @@
 struct received_message {
   grpc_byte_buffer *buffer;     // gRPC fills it in; NULL: none
   struct execute_message parts; // once opened
+  size_t joined_bytes;          // of it that had to be copied into one piece first: 0, or all
   // private
   grpc_byte_buffer *_joined;
   struct span *_spans;

@@ -209,6 +209,44 @@ static void message_above_the_limit_is_refused_by_grpc(void **state) {
   assert_int_equal(outcome.failed.reason, REASON_NONE);
 }
 
+// ---- Copies
+
+static void uploaded_byte_is_copied_once_and_a_downloaded_one_never(void **state) {
+  enum { PLANES = 32768, UP_BYTES = PLANES * INPUT_BYTES, DOWN_BYTES = PLANES * 3 * OUTPUT_BYTES };
+  static uint8_t piece[1 << 20];
+  struct test_fixture *fixture = *state;
+  struct test_stream stream;
+  struct wire_buffer message = {0}, reply;
+  struct test_outcome outcome;
+  struct server_traffic traffic;
+  size_t replies = 0;
+  for (size_t i = 0; i < sizeof piece; ++i) {
+    piece[i] = (uint8_t)(i * 2654435761u >> 24); // no codec would make less of it
+  }
+  test_message_begin(&message, PLANES);
+  test_fixture_execute(fixture, &stream);
+  for (int64_t offset = 0; offset < UP_BYTES; offset += sizeof piece) {
+    uint8_t header[EXECUTE_ENVELOPE_BYTES_MAX];
+    struct tensor_chunk chunk = {.offset = offset, .data_bytes = sizeof piece};
+    test_message_append(&message, header, execute_chunk_write_header(&chunk, header));
+    test_message_append(&message, piece, sizeof piece);
+    assert_true(test_stream_send(&stream, &message));
+  }
+  test_stream_half_close(&stream);
+  while (test_stream_receive(&stream, &reply)) {
+    wire_buffer_free(&reply);
+    ++replies;
+  }
+  test_stream_finish(&stream, &outcome);
+  assert_int_equal(outcome.code, GRPC_STATUS_OK);
+  test_server_get_traffic(fixture->server, &traffic);
+  assert_int_equal(traffic.received_bytes, UP_BYTES);
+  assert_int_equal(traffic.sent_bytes, DOWN_BYTES);
+  // The envelopes: accepted with its plan, done, and a header for each chunk.
+  assert_true(traffic.copied_bytes >= UP_BYTES);
+  assert_true(traffic.copied_bytes < UP_BYTES + 1024 + replies * 4 * EXECUTE_ENVELOPE_BYTES_MAX);
+}
+
 // ---- Clients that leave
 
 static void cancel_and_check(struct test_fixture *fixture, struct test_stream *stream) {
@@ -359,6 +397,7 @@ int main(void) {
       RPC_TEST(half_close_within_a_job_is_refused),
       RPC_TEST(refusal_in_the_middle_of_an_upload_always_arrives),
       RPC_TEST(message_above_the_limit_is_refused_by_grpc),
+      RPC_TEST(uploaded_byte_is_copied_once_and_a_downloaded_one_never),
       RPC_TEST(cancelled_before_its_begin),
       RPC_TEST(cancelled_while_it_waits_for_memory),
       RPC_TEST(cancelled_in_its_upload),

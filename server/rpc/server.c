@@ -29,6 +29,8 @@ struct server_queue {
   struct queue_tag drain;
   bool draining;
   struct server_call calls; // head of the list of living calls
+  // Of this queue's calls; written by its thread alone.
+  atomic_uint_fast64_t received_bytes, sent_bytes, copied_bytes;
 };
 
 struct server {
@@ -113,6 +115,23 @@ void server_call_leave(struct server_call *call) {
   call->call = NULL;
   atomic_fetch_sub(&call->home->server->open_calls, 1);
   end_work(call->home->server);
+}
+
+void server_call_count_traffic(struct server_call *call, const struct server_traffic *more) {
+  struct server_queue *home = call->home;
+  atomic_fetch_add_explicit(&home->received_bytes, more->received_bytes, memory_order_relaxed);
+  atomic_fetch_add_explicit(&home->sent_bytes, more->sent_bytes, memory_order_relaxed);
+  atomic_fetch_add_explicit(&home->copied_bytes, more->copied_bytes, memory_order_relaxed);
+}
+
+void server_get_traffic(const struct server *server, struct server_traffic *traffic) {
+  *traffic = (struct server_traffic){0};
+  for (size_t i = 0; i < server->options.queue_count; ++i) {
+    const struct server_queue *home = &server->queues[i];
+    traffic->received_bytes += atomic_load_explicit(&home->received_bytes, memory_order_relaxed);
+    traffic->sent_bytes += atomic_load_explicit(&home->sent_bytes, memory_order_relaxed);
+    traffic->copied_bytes += atomic_load_explicit(&home->copied_bytes, memory_order_relaxed);
+  }
 }
 
 size_t server_open_calls(const struct server *server) {

@@ -47,6 +47,15 @@ void server_cancel_calls(struct server *server);
 // fine.
 void server_destroy(struct server *server);
 
+// What Execute calls have moved since the server was created.
+struct server_traffic {
+  uint64_t received_bytes; // of tensors, decoded
+  uint64_t sent_bytes;     // of tensors, as they travelled
+  uint64_t copied_bytes;   // that a processor wrote on the way of either, envelopes too
+};
+// Any thread.
+void server_get_traffic(const struct server *server, struct server_traffic *traffic);
+
 // Calls that have begun and aren't over.
 size_t server_open_calls(const struct server *server);
 
@@ -74,6 +83,8 @@ bool server_call_must_drain(const struct server_call *call);
 void server_call_set_resting(struct server_call *call, bool rests);
 // True if more calls rest than may do so for as long as they like.
 bool server_call_must_not_rest(const struct server_call *call);
+// Adds to the server's traffic.
+void server_call_count_traffic(struct server_call *call, const struct server_traffic *more);
 // The call is over: gives the gRPC call back. The object is the caller's to free.
 void server_call_leave(struct server_call *call);
 

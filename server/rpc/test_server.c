@@ -282,6 +282,10 @@ struct service_context *test_server_context(struct test_server *server) {
   return &server->context;
 }
 
+void test_server_get_traffic(struct test_server *server, struct server_traffic *traffic) {
+  server_get_traffic(server->rpc, traffic);
+}
+
 void test_server_turn_clock(struct test_server *server, int64_t by_ns) {
   atomic_fetch_add(&server->clock_ns, by_ns);
 }

@@ -36,6 +36,8 @@ void test_server_await_queued(struct test_server *server, size_t jobs);
 // Waits until so many calls are open.
 void test_server_await_calls(struct test_server *server, size_t calls);
 
+void test_server_get_traffic(struct test_server *server, struct server_traffic *traffic);
+
 void test_server_turn_clock(struct test_server *server, int64_t by_ns);
 
 #endif
