@@ -81,7 +81,7 @@ typedef struct aclnn_client_options {
   int64_t timeout_ms;         // for each call, retries included; of a stream: submit and wait each; 0: none
   int64_t max_chunk_bytes;    // for both ways, 4 KiB to 4 MiB - 64 KiB; 0: 1 MiB
   int retries; // how often a call is tried again when the server can't be reached or asks to come back later
-               // (never after other failures, never in streams); 0: 2 times, negative: not at all
+               // (never after other failures); 0: 2 times, negative: not at all
   bool plain_data; // no chunk is encoded, in neither direction; else the sender does so where it is quicker
   aclnn_progress *progress; // or NULL
   void *progress_context;
@@ -171,9 +171,10 @@ aclnn_result aclnn_call(aclnn_client *client, const aclnn_call_arguments *argume
 
 // Several jobs on one call, run in order. Submit sends a job's inputs and may block while the server isn't
 // ready for more; it reads results that arrive meanwhile. Wait returns when the oldest job that wasn't waited
-// for has its outputs. The plan, the tensors and their data must stay valid until then. A job's failure ends
-// the stream: results of earlier jobs can still be waited for, all else fails with the same error. Nothing is
-// tried again or planned anew here.
+// for has its outputs. The plan, the tensors and their data must stay valid until then. When the server can't
+// be reached, asks to come back later or no longer knows an executor, the jobs without a result are sent
+// again, as often as the option `retries` says without a result in between. Any other failure ends the
+// stream: results of earlier jobs can still be waited for, all else fails with the same error.
 aclnn_result aclnn_stream_open(aclnn_client *client, aclnn_stream **stream, aclnn_error *error);
 aclnn_result aclnn_stream_submit(aclnn_stream *stream, aclnn_plan *plan, aclnn_tensor *tensors,
                                  size_t tensor_count, aclnn_error *error);

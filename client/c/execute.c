@@ -5,6 +5,7 @@
 #include "client/c/output_memory.h"
 #include "client/c/plan.h"
 #include "client/c/request.h"
+#include "client/c/retry.h"
 #include "client/c/stream.h"
 
 #include <stdlib.h>
@@ -51,7 +52,8 @@ static bool run_alone(aclnn_client *client, const struct call_scope *scope, stru
     free(job);
     return false;
   }
-  bool ok = stream_submit(stream, job, true, scope, error) && stream_wait(stream, scope, summary, error);
+  bool ok =
+      stream_submit(stream, job, NULL, true, scope, error) && stream_wait(stream, scope, summary, error);
   stream_close(stream);
   return ok;
 }
@@ -193,7 +195,11 @@ aclnn_result aclnn_stream_open(aclnn_client *client, aclnn_stream **stream, acln
   aclnn_error spare;
   error = client_error(error, &spare);
   struct call_scope scope = client_scope(client);
-  return stream_open(client, &scope, false, stream, error) ? ACLNN_OK : ACLNN_FAILED;
+  if (!stream_open(client, &scope, false, stream, error)) {
+    return ACLNN_FAILED;
+  }
+  stream_retry(*stream, retry_limit(&client->options));
+  return ACLNN_OK;
 }
 
 aclnn_result aclnn_stream_submit(aclnn_stream *stream, aclnn_plan *plan, aclnn_tensor *tensors,
@@ -206,7 +212,7 @@ aclnn_result aclnn_stream_submit(aclnn_stream *stream, aclnn_plan *plan, aclnn_t
     return ACLNN_FAILED;
   }
   struct call_scope scope = client_scope(client);
-  return stream_submit(stream, job, false, &scope, error) ? ACLNN_OK : ACLNN_FAILED;
+  return stream_submit(stream, job, plan, false, &scope, error) ? ACLNN_OK : ACLNN_FAILED;
 }
 
 aclnn_result aclnn_stream_wait(aclnn_stream *stream, aclnn_summary *summary, aclnn_error *error) {

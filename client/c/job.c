@@ -133,6 +133,22 @@ bool job_use_plan(struct job *job, const struct workspace_size_response *plan, s
   return bind_all(job, plan->tensors, plan->tensor_count, status) && write_begin(job, &begin, status);
 }
 
+bool job_restart(struct job *job, const struct workspace_size_response *plan, struct status *status) {
+  struct execute_begin begin = {.executor = plan->executor, .workspace_size = plan->workspace_size};
+  job->sending = JOB_SENDING_BEGIN;
+  job->receiving = JOB_RECEIVING_AWAIT_ACCEPTED;
+  job->send_tensor = 0;
+  job->wire_bytes_sent = job->wire_bytes_received = 0;
+  for (size_t i = 0; i < job->tensor_count; i++) {
+    job->tensors[i].bytes_done = 0;
+  }
+  job->workspace_size = plan->workspace_size;
+  job->server_codecs = plan->accept_codecs;
+  limit_chunks(job, plan->max_chunk_bytes);
+  wire_buffer_free(&job->begin);
+  return write_begin(job, &begin, status);
+}
+
 // Binds the inputs as far as needed to send them before the server has spoken.
 static bool bind_foreseen(struct job *job, const struct tensor_plan *foreseen, size_t count,
                           struct status *status) {

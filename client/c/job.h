@@ -85,6 +85,10 @@ void job_init(struct job *job, const struct job_options *options, aclnn_tensor *
 MUST_CHECK bool job_use_plan(struct job *job, const struct workspace_size_response *plan,
                              struct status *status);
 
+// The same job again from its beginning, after its call has ended; the plan is of the same tensors.
+MUST_CHECK bool job_restart(struct job *job, const struct workspace_size_response *plan,
+                            struct status *status);
+
 // A job of both phases in one. With foreseen plans (request_foresee) the inputs are sent in the first
 // message; NULL: only when the server's plan has come. `tensors` are in the request's order. The request must
 // outlive the job.

@@ -1,6 +1,8 @@
 #include "client/c/stream.h"
 
 #include "client/c/error.h"
+#include "client/c/plan.h"
+#include "client/c/retry.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@ static_assert(CHANNEL_PARTS_MAX >= JOB_PARTS_MAX, "a job's message fits into one
 
 struct stream_job {
   struct job *job;
+  aclnn_plan *plan; // NULL: it can't be sent again
   struct stream_job *next, *prev;
 };
 
@@ -27,6 +30,9 @@ struct aclnn_stream {
   struct codec_choice choice; // for what is sent
   bool sent_last;
   aclnn_error failure; // code 0: none
+  int retries;         // so many without a result in between
+  int tried;           // since the last result
+  bool planned_anew;   // since the last result
 };
 
 static int64_t now(void *context) {
@@ -65,17 +71,23 @@ static void free_job(aclnn_stream *stream, struct stream_job *entry, bool delive
   free(entry);
 }
 
-// Ends the stream: the failure is kept for all later calls, jobs that aren't done are released.
+// Ends the call; the failure is kept.
 static bool fail(aclnn_stream *stream, aclnn_error *error) {
   stream->failure = *error;
   channel_call_close(stream->call);
   stream->call = NULL;
+  return false;
+}
+
+// The failure stays: jobs that aren't done are released.
+static bool give_up(aclnn_stream *stream, aclnn_error *error) {
   struct stream_job *entry, *next;
   DL_FOREACH_SAFE(stream->jobs, entry, next) {
     if (!job_is_done(entry->job)) {
       free_job(stream, entry, false, NULL);
     }
   }
+  *error = stream->failure;
   return false;
 }
 
@@ -110,6 +122,10 @@ static bool receive(aclnn_stream *stream, aclnn_error *error) {
   if (!job_receive(job, spans, span_count, &status)) {
     (void)error_from_status(error, &status);
     return fail(stream, error);
+  }
+  if (job_is_done(job)) {
+    stream->tried = 0;
+    stream->planned_anew = false;
   }
   report_progress(stream, job);
   channel_call_read_on(stream->call);
@@ -163,27 +179,23 @@ static bool refuse(aclnn_stream *stream, struct job *job, aclnn_error *error) {
   return false;
 }
 
-static bool append(aclnn_stream *stream, struct job *job, aclnn_error *error) {
+static struct stream_job *append(aclnn_stream *stream, struct job *job, aclnn_plan *plan,
+                                 aclnn_error *error) {
   struct stream_job *entry = calloc(1, sizeof *entry);
   if (entry == NULL) {
     job_finish(job, false, NULL);
     free(job);
-    return error_fail(error, REASON_INTERNAL, NULL, "no memory for a job");
+    (void)error_fail(error, REASON_INTERNAL, NULL, "no memory for a job");
+    return NULL;
   }
   entry->job = job;
+  entry->plan = plan;
   DL_APPEND(stream->jobs, entry);
-  return true;
+  return entry;
 }
 
-bool stream_submit(aclnn_stream *stream, struct job *job, bool last, const struct call_scope *scope,
-                   aclnn_error *error) {
-  assert(!stream->sent_last);
-  if (stream->call == NULL) {
-    return refuse(stream, job, error);
-  }
-  if (!append(stream, job, error)) {
-    return false;
-  }
+static bool send_job(aclnn_stream *stream, struct job *job, bool last, const struct call_scope *scope,
+                     aclnn_error *error) {
   struct job_message message;
   while (!job_is_sent(job)) {
     if (!stream->sending && job_next_message(job, &stream->choice, &message)) {
@@ -193,6 +205,90 @@ bool stream_submit(aclnn_stream *stream, struct job *job, bool last, const struc
     }
   }
   return true;
+}
+
+// ---- Sending again what has no result
+
+// The executors of jobs that aren't done may be gone: one-shots were perhaps consumed, and of what the server
+// doesn't know it needs another plan.
+static void mark_stale_plans(aclnn_stream *stream, bool unknown_to_server) {
+  struct stream_job *entry;
+  DL_FOREACH(stream->jobs, entry) {
+    if (!job_is_done(entry->job) && (unknown_to_server || !entry->plan->request.repeatable)) {
+      entry->plan->stale = true;
+    }
+  }
+}
+
+static bool restart_job(aclnn_stream *stream, struct stream_job *entry, const struct call_scope *scope,
+                        aclnn_error *error) {
+  struct status status;
+  if (entry->plan->stale && !plan_renew(stream->client, scope, entry->plan, error)) {
+    return fail(stream, error);
+  }
+  if (!job_restart(entry->job, &entry->plan->response, &status)) {
+    (void)error_from_status(error, &status);
+    return fail(stream, error);
+  }
+  return send_job(stream, entry->job, false, scope, error);
+}
+
+static bool send_again(aclnn_stream *stream, const struct call_scope *scope, aclnn_error *error) {
+  stream->sending = false;
+  if (!channel_call_open(stream->client->channel, scope, SERVICE_METHOD("Execute"), false, &stream->call,
+                         error)) {
+    stream->failure = *error;
+    return false;
+  }
+  struct stream_job *entry;
+  DL_FOREACH(stream->jobs, entry) {
+    // A job that was sent again already can be done by now, but not one of those after it.
+    if (!job_is_done(entry->job) && !restart_job(stream, entry, scope, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// After a failure: sends again what has no result, as often as it may. False if the failure stays.
+static bool recover(aclnn_stream *stream, const struct call_scope *scope, aclnn_error *error) {
+  do {
+    const aclnn_error *failure = &stream->failure;
+    bool unknown = error_has_reason(failure, REASON_EXECUTOR_EXPIRED) ||
+                   error_has_reason(failure, REASON_EXECUTOR_INVALID);
+    bool again = unknown ? !stream->planned_anew
+                         : error_invites_retry(failure) && failure->retry_after_ms <= RETRY_AFTER_MAX_MS;
+    if (stream->tried >= stream->retries || !again) {
+      return give_up(stream, error);
+    }
+    // The low bits of the clock differ enough between clients.
+    uint32_t random = (uint32_t)channel_now_ns() * 2654435761U;
+    int64_t pause_ms = unknown ? 0 : retry_pause_ms(stream->tried, failure->retry_after_ms, random);
+    if (!channel_pause(stream->client->channel, scope, pause_ms, error)) {
+      stream->failure = *error;
+      return give_up(stream, error);
+    }
+    stream->tried++;
+    stream->planned_anew = stream->planned_anew || unknown;
+    mark_stale_plans(stream, unknown);
+  } while (!send_again(stream, scope, error));
+  return true;
+}
+
+void stream_retry(aclnn_stream *stream, int retries) {
+  stream->retries = retries;
+}
+
+bool stream_submit(aclnn_stream *stream, struct job *job, aclnn_plan *plan, bool last,
+                   const struct call_scope *scope, aclnn_error *error) {
+  assert(!stream->sent_last && (plan != NULL || stream->retries <= 0));
+  if (stream->call == NULL) {
+    return refuse(stream, job, error);
+  }
+  if (append(stream, job, plan, error) == NULL) {
+    return false;
+  }
+  return send_job(stream, job, last, scope, error) || recover(stream, scope, error);
 }
 
 bool stream_wait(aclnn_stream *stream, const struct call_scope *scope, aclnn_summary *summary,
@@ -205,7 +301,7 @@ bool stream_wait(aclnn_stream *stream, const struct call_scope *scope, aclnn_sum
       *error = stream->failure;
       return false;
     }
-    if (!step(stream, scope, error)) {
+    if (!step(stream, scope, error) && !recover(stream, scope, error)) {
       return false;
     }
   }

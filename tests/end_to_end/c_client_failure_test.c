@@ -311,6 +311,68 @@ static void stuck_write_does_not_hold_the_call(void **state) {
   }
 }
 
+// Three jobs on one stream, whose server is replaced by another one, which knows none of the executors, when
+// the bytes so far have passed.
+static void replace_under_stream(bool repeatable, int64_t when) {
+  struct interruption interruption = {when, replace_server, NULL, false};
+  aclnn_client *client = open_interrupted_client(&interruption, 0, 3);
+  struct identity_job jobs[3];
+  aclnn_plan *plans[3];
+  aclnn_stream *stream;
+  aclnn_error error;
+  for (int i = 0; i < 3; i++) {
+    identity_job_init(&jobs[i], i == 0 ? 20 : 1200, 1000, i);
+    must(aclnn_get_workspace_size(client, &jobs[i].arguments, repeatable, 0, &plans[i], &error), &error);
+  }
+  must(aclnn_stream_open(client, &stream, &error), &error);
+  for (int i = 0; i < 3; i++) {
+    must(aclnn_stream_submit(stream, plans[i], jobs[i].tensors, 4, &error), &error);
+  }
+  for (int i = 0; i < 3; i++) {
+    must(aclnn_stream_wait(stream, NULL, &error), &error);
+    identity_job_check(&jobs[i]);
+  }
+  assert_true(interruption.done);
+  aclnn_stream_close(stream);
+  for (int i = 0; i < 3; i++) {
+    must(aclnn_destroy(NULL, plans[i], &error), &error); // the first one's executor went with its server
+    identity_job_free(&jobs[i]);
+  }
+  aclnn_client_close(client);
+}
+
+static void jobs_of_a_stream_without_a_result_are_sent_again(void **state) {
+  (void)state;
+  const int64_t moments[] = {1, 3 << 20, 6 << 20};
+  for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
+    replace_under_stream(true, moments[i]);
+    replace_under_stream(false, moments[i]);
+  }
+}
+
+static void a_stream_gives_up_after_so_many_tries(void **state) {
+  (void)state;
+  struct interruption interruption = {1, kill_server, NULL, false};
+  aclnn_client *client = open_interrupted_client(&interruption, 0, 1);
+  struct identity_job job;
+  aclnn_plan *plan;
+  aclnn_stream *stream;
+  aclnn_error error;
+  identity_job_init(&job, 600, 1000, 1);
+  must(aclnn_get_workspace_size(client, &job.arguments, true, 0, &plan, &error), &error);
+  must(aclnn_stream_open(client, &stream, &error), &error);
+  bool sent = aclnn_stream_submit(stream, plan, job.tensors, 4, &error) == ACLNN_OK;
+  assert_true(!sent || aclnn_stream_wait(stream, NULL, &error) == ACLNN_FAILED);
+  assert_string_equal(aclnn_code_name(error.code), "UNAVAILABLE");
+  assert_int_equal(aclnn_stream_wait(stream, NULL, &error), ACLNN_FAILED); // and it stays so
+  assert_string_equal(aclnn_code_name(error.code), "UNAVAILABLE");
+  aclnn_stream_close(stream);
+  must(aclnn_destroy(NULL, plan, &error), &error);
+  identity_job_free(&job);
+  aclnn_client_close(client);
+  test_server_start(&server, socket_address, NULL, NULL);
+}
+
 static void timeout_of_a_stream_is_that_of_each_wait(void **state) {
   (void)state;
   aclnn_client *patient = open_client(server.address, -1);
@@ -450,6 +512,8 @@ int main(void) {
       cmocka_unit_test(cancel_from_another_thread_ends_the_call),
       cmocka_unit_test(timeout_ends_the_call),
       cmocka_unit_test(stuck_write_does_not_hold_the_call),
+      cmocka_unit_test(jobs_of_a_stream_without_a_result_are_sent_again),
+      cmocka_unit_test(a_stream_gives_up_after_so_many_tries),
       cmocka_unit_test(timeout_of_a_stream_is_that_of_each_wait),
       cmocka_unit_test(lost_server_fails_the_call),
       cmocka_unit_test(call_survives_a_new_server_in_its_middle),

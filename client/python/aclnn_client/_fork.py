@@ -23,6 +23,9 @@ import grpc
 from ._errors import AclnnError
 
 _WAIT_SECONDS = 10.0
+# What ended a moment ago may still be cleared away on gRPC's own threads. If a fork finds one of them at work, gRPC
+# skips its preparation without a word, and the child's calls never end.
+_QUIET_SECONDS = 0.1
 
 
 class ForkGate:
@@ -38,6 +41,7 @@ class ForkGate:
         self._calls = 0
         self._residents = 0
         self._forks = 0
+        self._busy_until = 0.0  # the end of the last call
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
@@ -52,6 +56,7 @@ class ForkGate:
             if os.getpid() == pid:
                 with self._changed:
                     self._calls -= 1
+                    self._busy_until = time.monotonic()
                     self._changed.notify_all()
 
     def arrive(self) -> None:
@@ -64,6 +69,7 @@ class ForkGate:
         """The end of what `arrive` began, in the same process."""
         with self._changed:
             self._residents -= 1
+            self._busy_until = time.monotonic()
 
     def abandon(self, inherited: Any) -> None:
         """Keeps an object of the parent process alive for ever, so that it is never finalised here."""
@@ -88,6 +94,9 @@ class ForkGate:
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     break
+            quiet = self._busy_until + _QUIET_SECONDS - time.monotonic()
+        if quiet > 0:
+            time.sleep(quiet)
 
     def after_fork_in_parent(self) -> None:
         """Lets the calls go on."""
