@@ -247,24 +247,36 @@ INLINE uint32_t number_mask(number_condition lanes) {
 
 struct watch {
   condition unordered;
+  ints largest; // without signs: NaN lie above the infinity
 };
 
 INLINE struct watch watch_nothing(void) {
-  return (struct watch){no_lanes()};
+  return (struct watch){no_lanes(), {0}};
 }
 INLINE void watch_two(struct watch *watch, numbers a, numbers b) {
   watch->unordered |= unordered_floats(a, b);
+}
+INLINE void watch_two_largest(struct watch *watch, numbers a, numbers b) {
+  watch->largest = larger_words(watch->largest, larger_words(a & INT32_MAX, b & INT32_MAX));
 }
 INLINE void watch_maxima(struct watch *watch, numbers maxima) {
   (void)watch;
   (void)maxima;
 }
 INLINE bool watch_saw_nan(const struct watch *watch, int32_t infinity) {
-  (void)infinity;
-  return mask_of(watch->unordered) != 0;
+  return mask_of(watch->unordered) != 0 || any_greater(watch->largest, every(infinity));
 }
 
 #endif
+
+// The same for loops that compare a lot, where AVX-512 has but one unit that compares.
+INLINE void watch_two_busy(struct watch *watch, numbers a, numbers b) {
+#if FORWARD_ELEMENT_BITS == 32 && FORWARD_VECTOR_BYTES == 64
+  watch_two_largest(watch, a, b);
+#else
+  watch_two(watch, a, b);
+#endif
+}
 
 // Of lane numbers and the like, which are integers in either case.
 INLINE number_condition greater_place(numbers a, numbers b) {

@@ -136,7 +136,7 @@ INLINE struct best best_of_run(const struct forward_elements *elements, const el
     keep_loaded();
   }
   UNROLLED for (int i = 0; i < vectors; i += 2) {
-    watch_two(watch, values[i], values[i + 1 < vectors ? i + 1 : i]);
+    watch_two_busy(watch, values[i], values[i + 1 < vectors ? i + 1 : i]);
   }
   struct best best = {values[0], number_lanes()};
   UNROLLED for (int i = 1; i < vectors; i++) {

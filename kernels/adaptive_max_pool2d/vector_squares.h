@@ -30,8 +30,8 @@ INLINE struct square_winners best_of_squares(const numbers upper[2], const numbe
   UNROLLED for (int i = 0; i < 4; i++) {
     values[i] = numbers_of(raw[i]);
   }
-  watch_two(watch, values[0], values[1]);
-  watch_two(watch, values[2], values[3]);
+  watch_two_busy(watch, values[0], values[1]);
+  watch_two_busy(watch, values[2], values[3]);
   number_condition right_above = greater(values[1], values[0]);
   number_condition right_below = greater(values[3], values[2]);
   numbers above = larger(values[1], values[0]);
