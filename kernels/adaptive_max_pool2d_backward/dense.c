@@ -88,10 +88,7 @@ static void run_bands(void *context, size_t slot, size_t begin, size_t end) {
     } else if (job->way == WAY_PULL) {
       atomic_fetch_add(&job->taken, dense_pull_band(job, slot, plane, row_begin, row_end));
     } else {
-      for (int64_t row = row_begin; row < row_end && !dense_is_over(job); row += job->piece_rows) {
-        dense_scatter_piece(job, slot, plane, row,
-                            row_end - row < job->piece_rows ? row_end : row + job->piece_rows);
-      }
+      dense_scatter_band(job, slot, plane, row_begin, row_end);
     }
   }
   if (job->streams) {

@@ -69,10 +69,10 @@ static inline unsigned char *dense_like(unsigned char *scratch, const void *to) 
 // Checks the indices of whole planes, makes the planes zero and scatters their gradients. Refuses the run if
 // an index is illegal.
 void dense_scatter_planes(struct dense_job *job, size_t slot, int64_t plane, int64_t planes);
-// The same with rows [row_begin, row_end) of a plane, at most job->piece_rows. Refuses the run if an index is
-// not in the rows of its window.
-void dense_scatter_piece(struct dense_job *job, size_t slot, int64_t plane, int64_t row_begin,
-                         int64_t row_end);
+// The same with rows [row_begin, row_end) of a plane. Refuses the run if an index is not in the rows of its
+// window.
+void dense_scatter_band(struct dense_job *job, size_t slot, int64_t plane, int64_t row_begin,
+                        int64_t row_end);
 
 // Whether gradients can be combined before they are stored; builds the table for it.
 bool dense_can_combine(struct dense_job *job);

@@ -202,8 +202,8 @@ static void scatter_piece_16_bit(struct dense_job *job, size_t slot, const struc
   }
 }
 
-void dense_scatter_piece(struct dense_job *job, size_t slot, int64_t plane, int64_t row_begin,
-                         int64_t row_end) {
+static struct piece piece_of(const struct dense_job *job, size_t slot, int64_t plane, int64_t row_begin,
+                             int64_t row_end) {
   const struct plane_view *grad_input = &job->plan->grad_input, *grad_output = &job->plan->grad_output;
   struct piece piece = {
       .begin = pooling_first_output(row_begin, grad_input->rows, grad_output->rows),
@@ -211,23 +211,23 @@ void dense_scatter_piece(struct dense_job *job, size_t slot, int64_t plane, int6
   };
   int64_t first = plane * job->plane_gradients + piece.begin * grad_output->columns;
   int64_t offset = plane * job->plane_elements + row_begin * grad_input->columns;
-  unsigned char *to = job->grad_input + offset * job->value_bytes;
   piece.line = (struct backward_line){
       .gradients = job->gradients + first * job->value_bytes,
       .indices = job->indices + first * job->index_bytes,
       .count = grad_output->columns,
       .sums = dense_slot_sums(job, slot),
-      .grad_input = to,
+      .grad_input = job->grad_input + offset * job->value_bytes,
       .first = row_begin * grad_input->columns,
       .owned = (row_end - row_begin) * grad_input->columns,
       .planes = 1,
   };
-  if (job->combines && !job->slots[slot].scatters) {
-    if (dense_combine_rows(job, slot, piece.line, piece.begin, piece.end)) {
-      return;
-    }
-    job->slots[slot].scatters = true;
-  }
+  return piece;
+}
+
+static void scatter_piece(struct dense_job *job, size_t slot, int64_t plane, int64_t row_begin,
+                          int64_t row_end) {
+  struct piece piece = piece_of(job, slot, plane, row_begin, row_end);
+  unsigned char *to = piece.line.grad_input;
   if (!check_piece(job, &piece)) {
     return;
   }
@@ -244,10 +244,24 @@ void dense_scatter_piece(struct dense_job *job, size_t slot, int64_t plane, int6
   }
   if (!job->slots[slot].zero_sums) {
     memset(dense_slot_sums(job, slot), 0,
-           (size_t)(job->piece_rows * grad_input->columns) * sizeof(float) + CACHE_LINE);
+           (size_t)(job->piece_rows * job->plan->grad_input.columns) * sizeof(float) + CACHE_LINE);
     job->slots[slot].zero_sums = true;
   }
   piece.line.sums = (float *)dense_like((unsigned char *)dense_slot_sums(job, slot), to);
   add_rows(job, &piece);
   job->kernels->move(to, piece.line.sums, bytes);
+}
+
+void dense_scatter_band(struct dense_job *job, size_t slot, int64_t plane, int64_t row_begin,
+                        int64_t row_end) {
+  if (job->combines && !job->slots[slot].scatters) {
+    struct piece band = piece_of(job, slot, plane, row_begin, row_end);
+    if (dense_combine_rows(job, slot, band.line, band.begin, band.end)) {
+      return;
+    }
+    job->slots[slot].scatters = true;
+  }
+  for (int64_t row = row_begin; row < row_end && !dense_is_over(job); row += job->piece_rows) {
+    scatter_piece(job, slot, plane, row, row_end - row < job->piece_rows ? row_end : row + job->piece_rows);
+  }
 }

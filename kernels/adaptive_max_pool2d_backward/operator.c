@@ -135,6 +135,19 @@ static int64_t planes_in(int64_t elements, int64_t plane_elements, int64_t plane
   return wanted < planes ? wanted : planes;
 }
 
+// As many rows as a range has or, of 16 bits, as much as a unit of planes.
+static int64_t wanted_band_rows(const struct backward_plan *backward, int64_t value_bytes) {
+  const struct plane_view *grad_input = &backward->grad_input;
+  int64_t rows = (backward->range_elements + grad_input->columns - 1) / grad_input->columns;
+  if (value_bytes == sizeof(float)) {
+    return rows;
+  }
+  int64_t longer = BACKWARD_UNIT_BYTES_MAX / value_bytes / grad_input->columns;
+  int64_t most = grad_input->planes * grad_input->rows / BACKWARD_UNITS_WANTED;
+  longer = longer < most ? longer : most;
+  return rows > longer ? rows : longer;
+}
+
 // Units and scratch of a dense run; the number of units.
 static int64_t plan_dense(struct backward_plan *backward, int64_t value_bytes) {
   int64_t planes = backward->grad_input.planes;
@@ -142,8 +155,7 @@ static int64_t plan_dense(struct backward_plan *backward, int64_t value_bytes) {
   int64_t plane_gradients = backward->grad_output.rows * backward->grad_output.columns;
   int64_t units, piece_elements;
   if (backward->ranges_per_plane > 1) {
-    backward->band_rows =
-        (backward->range_elements + backward->grad_input.columns - 1) / backward->grad_input.columns;
+    backward->band_rows = wanted_band_rows(backward, value_bytes);
     backward->bands_per_plane = (backward->grad_input.rows + backward->band_rows - 1) / backward->band_rows;
     units = planes * backward->ranges_per_plane; // as many as there are when all of them look at everything
     piece_elements = BACKWARD_RANGE_ELEMENTS;
