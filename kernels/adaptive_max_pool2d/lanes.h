@@ -357,6 +357,13 @@ INLINE wides keep_first(wides a, int64_t count, int64_t otherwise) {
 
 #endif
 
+// Positions below `plane` go on by a step below it, and begin again with 0 there. Unsigned, as the sum may
+// pass 31 bits, and what is below the plane becomes a large number.
+INLINE ints next_positions(ints positions, int32_t step, int32_t plane) {
+  words sum = (words)positions + (uint32_t)step;
+  return smaller_words((ints)sum, (ints)(sum - (uint32_t)plane));
+}
+
 // Pairs of lanes become one: a's in the lower half, b's in the upper.
 INLINE wides larger_of_pairs(wides a, wides b) {
   return larger_wides(__builtin_shuffle(a, b, (wides)EVEN_WIDE), __builtin_shuffle(a, b, (wides)ODD_WIDE));

@@ -30,10 +30,7 @@ static void copy_with_positions(const struct forward_elements *elements, int64_t
   int64_t at = 0;
   for (; at + WORDS <= count; at += WORDS) {
     copy_words(&to, from, at, positions, WORDS, true);
-    positions += step;
-    // Below the plane's size both, so that one subtraction is enough: it makes a large number of a smaller
-    // one.
-    positions = smaller_words(positions, positions - plane);
+    positions = next_positions(positions, step, plane);
   }
   copy_words(&to, from, at, positions, count - at, false);
 }

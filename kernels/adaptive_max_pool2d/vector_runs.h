@@ -238,8 +238,7 @@ INLINE bool pool_short_runs_typed(const struct forward_elements *elements, const
     any = any || nan;
     memset(with_nan + done, nan, (size_t)(left < LANES ? left : LANES));
     UNROLLED for (int part = 0; part < NUMBER_WORDS; part++) {
-      ints next = positions.of_runs[part] + positions.advance;
-      positions.of_runs[part] = smaller_words(next, next - positions.plane);
+      positions.of_runs[part] = next_positions(positions.of_runs[part], positions.advance, positions.plane);
     }
   }
   return any;

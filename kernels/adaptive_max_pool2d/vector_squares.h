@@ -177,7 +177,7 @@ INLINE int64_t pool_rows_of_squares(struct forward_elements elements, struct for
   const int32_t second_position = rows == 1 ? squares.position : next_position(&squares, squares.position);
   struct square_places places = square_places_of(columns, rows);
   numbers positions = left_numbers(every_number(squares.position), every_number(second_position));
-  numbers advance = every_number((int32_t)(2 * columns * rows % squares.plane));
+  const int32_t advance = (int32_t)(2 * columns * rows % squares.plane);
   int64_t last = last_of_squares(&elements, &squares, results.room, rows);
   int64_t done = 0;
   for (; done <= last; done += rows) {
@@ -190,8 +190,7 @@ INLINE int64_t pool_rows_of_squares(struct forward_elements elements, struct for
     int64_t at = done * (columns / 2);
     store_raw(&results, at, in_order(winners.raw, places.order), LANES, true);
     store_positions(&results, at, in_order(winners.places + positions, places.order), LANES, true);
-    positions += advance;
-    positions = smaller_words(positions, positions - squares.plane);
+    positions = next_positions(positions, advance, squares.plane);
     upper += 2 * columns * rows;
   }
   return done;
