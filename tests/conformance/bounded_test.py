@@ -20,8 +20,8 @@ PATIENCE_SECONDS = 120
 HALF = Backward.make(planes=(1, 240), input_size=(128, 128), output_size=(32, 32))
 # 21.9 MiB of tensors: nothing that is left of a HALF, or of an endless job, leaves room for it.
 WHOLE = Backward.make(planes=(1, 200), input_size=(128, 128), output_size=(64, 64))
-# 92 MiB of output from next to no input.
-WIDE = Backward.make(planes=(1, 24), input_size=(1000, 1000), output_size=(1, 1))
+# 33 MiB of output from next to no input, and up to 20 MiB of workspace.
+WIDE = Backward.make(planes=(1, 24), input_size=(600, 600), output_size=(1, 1))
 # 24 MiB of outputs over one element that repeats as 2^21 planes of 2^24: hours of work on one thread, from 4 bytes.
 ENDLESS = messages.request(FORWARD, [
     messages.tensor("self", FLOAT, (1, 1 << 21, 4096, 4096), strides=(0, 0, 0, 0), storage_elements=1),
@@ -151,7 +151,7 @@ def test_descriptor_limit_reached_on_purpose_locks_nobody_out_afterwards(start_s
 
 def test_slow_reader_costs_one_output_buffer_and_nothing_more(start_server, connect, peer):
     """It takes a chunk, and another; in between the rest of the budget, and everybody else, is free."""
-    server = start_server("--memory-limit", "128MiB")
+    server = start_server("--memory-limit", "64MiB")
     client = connect(server)
     run_whole_budget(client)
     reader = peer(server)
@@ -160,7 +160,7 @@ def test_slow_reader_costs_one_output_buffer_and_nothing_more(start_server, conn
     pump_until([reader], lambda: call.received_bytes >= MEBIBYTE, "the first chunk came")
     HALF.run(client)
     before, tensors_before = private_bytes(server), arena_bytes(server)
-    for number in range(2, 12):
+    for number in range(2, 7):
         reader.give(call, MEBIBYTE)
         pump_until([reader], lambda: call.received_bytes >= number * MEBIBYTE, "the next chunk came")  # noqa: B023
         HALF.run(client)  # fits beside the output, and beside nothing more than that
@@ -246,7 +246,7 @@ def test_end_while_queued_gives_the_memory_back_and_computes_nothing(start_serve
 
 @pytest.mark.parametrize("deadline", ENDINGS.values(), ids=ENDINGS.keys())
 def test_end_in_the_download_gives_the_memory_back(start_server, connect, peer, deadline):
-    server = start_server("--memory-limit", "120MiB")
+    server = start_server("--memory-limit", "64MiB")
     reader = peer(server)
     call = reader.open("Execute", message(WIDE.message()), timeout=deadline)
     pump_until([reader], lambda: call.received_bytes > 0 or call.ended, "the download began")
@@ -262,6 +262,7 @@ def job_bytes(plan):
     return plan.workspace_size + sum(tensor.storage_bytes for tensor in plan.tensors if tensor.transferred)
 
 
+@pytest.mark.skipif(SANITIZED, reason="the kernels are slow there, and memory is what it is in the plain run")
 def test_reserved_bytes_are_the_memory_that_is_taken(start_server, connect):
     """Within a quarter and 2 MiB for each block: pages are huge, and some stay warm."""
     server = start_server("--memory-limit", "512MiB")
@@ -280,15 +281,19 @@ def test_reserved_bytes_are_the_memory_that_is_taken(start_server, connect):
         stream.cancel()
     # All of it again, in other sizes: what was given back is used before more is taken.
     before = arena_bytes(server)
-    for _ in range(3):
+    for _ in range(2):
         for job in (WHOLE, HALF, WIDE):
             job.run(client)
     assert arena_bytes(server) <= before
 
 
+# 81 were seen; heap that gRPC grows for a moment gives some hundreds.
+STEADY_FAULTS_MAX = 2000
+
+
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer takes pages of its own")
 def test_steady_state_takes_no_fresh_page(start_server, connect):
-    """200 jobs with 1.2 GiB up and 3 GiB down, a million pages of 4 KiB: hardly one of them is new."""
+    """40 jobs move 120 MiB up and 630 MiB down, 190,000 pages of 4 KiB: hardly one of them is new."""
     server = start_server()
     client = connect(server)
     for _ in range(20):
@@ -298,4 +303,4 @@ def test_steady_state_takes_no_fresh_page(start_server, connect):
         HALF.run(client)
     faults = page_faults(server) - before
     print(f"{faults} page faults")
-    assert faults < 2000
+    assert faults < STEADY_FAULTS_MAX
