@@ -5,7 +5,7 @@
 // indices of the few windows over it send there; windows of one size that share no position are expanded,
 // with at most one gradient for a position and so nothing to add or round. How many gradients were taken says
 // whether all indices lie in their windows. Otherwise indices are checked, zeros written and gradients
-// scattered.
+// scattered; of 16 bits those that meet are combined before, if all of them lie in their windows.
 #include "kernels/adaptive_max_pool2d_backward/dense.h"
 #include "kernels/adaptive_max_pool2d_backward/dense_job.h"
 
