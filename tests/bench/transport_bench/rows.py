@@ -26,7 +26,7 @@ class Effort:
 FULL = Effort(rounds=9, planes=(32, 64), calls=1000, concurrent_calls=4800, pipelined_jobs=5000, warm_ups=4,
               patience_seconds=6, link_rounds=5)
 QUICK = Effort(rounds=2, planes=(32, 64), calls=400, concurrent_calls=1280, pipelined_jobs=1000, warm_ups=2,
-               patience_seconds=1, link_rounds=1)
+               patience_seconds=2, link_rounds=1)
 
 
 @dataclasses.dataclass
