@@ -174,12 +174,16 @@ static unsigned do_send(struct execute_call *call) {
   struct server_traffic traffic = {.sent_bytes = call->sending.data_bytes,
                                    .copied_bytes = bytes_outside_of_arena(call)};
   server_call_count_traffic(&call->base, &traffic);
-  grpc_op ops[2];
+  grpc_op ops[3];
   size_t count = add_metadata_op(call, ops);
   ops[count] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
-  ops[count].data.send_message.send_message = call->sending.buffer;
+  ops[count++].data.send_message.send_message = call->sending.buffer;
+  if (call->sending.done && execute_close_with_send(state)) {
+    final_status_ok(&call->final);
+    final_status_op(&call->final, &ops[count++]);
+  }
   call->sending_since_ns = server_call_now_ns(&call->base);
-  queue_start_batch(call->base.call, ops, count + 1, &call->sent);
+  queue_start_batch(call->base.call, ops, count, &call->sent);
   return 0;
 }
 
@@ -315,6 +319,14 @@ static unsigned do_submit(struct execute_call *call) {
   struct execute_job *job = &place_of(call, number)->job;
   switch (execute_job_submit(job)) {
   case JOB_READY:
+    if (number == 0 && (call->state.pending & EXECUTE_PENDING_RECEIVE) != 0) {
+      // The half-close of a call with a single job has mostly come along with its data, and its event waits
+      // in the queue. Behind it the reply can take the status along: one write for both.
+      place_of(call, number)->answer_ok = true;
+      execute_job_waits(&call->state, number);
+      queue_wake_call(call->base.call, &place_of(call, number)->answered);
+      return 0;
+    }
     return execute_ended(&call->state, number);
   case JOB_WAITING:
     execute_job_waits(&call->state, number);

@@ -265,6 +265,12 @@ unsigned execute_taken(struct execute_state *state, bool complete) {
   return settle(state, discard_message(state));
 }
 
+bool execute_close_with_send(struct execute_state *state) {
+  assert(state->pending & EXECUTE_PENDING_SEND);
+  state->closes_with_send = state->phase == EXECUTE_OPEN && state->input_ended && state->job_count == 1;
+  return state->closes_with_send;
+}
+
 unsigned execute_sent(struct execute_state *state, bool done) {
   assert(state->pending & EXECUTE_PENDING_SEND);
   state->pending &= ~(unsigned)EXECUTE_PENDING_SEND;
@@ -276,6 +282,9 @@ unsigned execute_sent(struct execute_state *state, bool done) {
   *first = (struct execute_job_state){.stage = EXECUTE_JOB_NONE};
   ++state->first_job;
   --state->job_count;
+  if (state->closes_with_send) {
+    state->phase = EXECUTE_CLOSING;
+  }
   return settle(state, EXECUTE_DO_DROP);
 }
 
@@ -294,7 +303,7 @@ unsigned execute_status_sent(struct execute_state *state) {
 unsigned execute_closed(struct execute_state *state, bool cancelled) {
   assert(state->pending & EXECUTE_PENDING_CLOSE);
   state->pending &= ~(unsigned)EXECUTE_PENDING_CLOSE;
-  bool ours = state->phase == EXECUTE_CLOSING && !cancelled;
+  bool ours = (state->phase == EXECUTE_CLOSING || state->closes_with_send) && !cancelled;
   return settle(state, ours ? 0 : abandon(state, EXECUTE_FAULT_NONE));
 }
 

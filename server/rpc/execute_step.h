@@ -100,6 +100,7 @@ struct execute_state {
   bool input_ended;         // the client half-closed
   bool message;             // a received message is in hand
   bool draining;
+  bool closes_with_send;                           // the message under way takes the status OK along
   uint64_t first_job;                              // number of the first job that isn't answered in full
   unsigned job_count;                              // jobs first_job .. first_job + job_count - 1 exist
   struct execute_job_state jobs[EXECUTE_JOBS_MAX]; // by number modulo EXECUTE_JOBS_MAX
@@ -137,6 +138,10 @@ unsigned execute_failed(struct execute_state *state, uint64_t job);
 
 // EXECUTE_DO_TAKE: all chunks of the message were copied. complete: the job has all its input.
 unsigned execute_taken(struct execute_state *state, bool complete);
+
+// For the message of an EXECUTE_DO_SEND that holds its job's last byte: whether the status OK has to go with
+// it, because no further job will come. There is no EXECUTE_DO_STATUS then.
+bool execute_close_with_send(struct execute_state *state);
 
 // EXECUTE_DO_SEND came back; done: the message held the job's last byte and its `done`.
 unsigned execute_sent(struct execute_state *state, bool done);

@@ -38,6 +38,32 @@ static void small_job_is_one_message_each_way(void **unused) {
   end_well(&state);
 }
 
+static void status_goes_with_the_last_message_of_a_call_that_was_half_closed(void **unused) {
+  (void)unused;
+  for (int order = 0; order < 3; ++order) {
+    struct execute_state state;
+    start(&state);
+    run_small_job(&state, 0);
+    if (order == 0) {
+      assert_false(execute_close_with_send(&state)); // a further job may come
+      assert_int_equal(execute_half_closed(&state), 0);
+      assert_int_equal(execute_sent(&state, true), EXECUTE_DO_DROP | EXECUTE_DO_STATUS);
+      end_well(&state);
+      continue;
+    }
+    assert_int_equal(execute_half_closed(&state), 0);
+    assert_true(execute_close_with_send(&state));
+    if (order == 1) {
+      assert_int_equal(execute_sent(&state, true), EXECUTE_DO_DROP);
+      assert_int_equal(execute_closed(&state, false), EXECUTE_DO_RELEASE);
+    } else { // the notice of the end may come before
+      assert_int_equal(execute_closed(&state, false), 0);
+      assert_int_equal(execute_sent(&state, true), EXECUTE_DO_DROP | EXECUTE_DO_RELEASE);
+    }
+    assert_int_equal(state.failed_job, UINT64_MAX);
+  }
+}
+
 static void call_without_jobs_ends_well(void **unused) {
   (void)unused;
   struct execute_state state;
@@ -294,6 +320,7 @@ struct walk {
   uint64_t consumed_until; // jobs below have been consumed
   uint64_t ended_until;    // jobs below have ended well
   uint64_t answered_until; // jobs below have been answered in full
+  bool sends_last;         // the message under way holds the last byte of its job
   bool status, released;
 };
 
@@ -340,6 +367,11 @@ static void obey(struct walk *walk, unsigned todo) {
   if (todo & EXECUTE_DO_SEND) {
     assert_int_equal(walk->state.first_job, walk->answered_until);
     assert_false(walk->status);
+    walk->sends_last =
+        execute_job(&walk->state, walk->state.first_job)->stage == EXECUTE_JOB_ENDED && draw(walk, 2) == 0;
+    if (walk->sends_last && execute_close_with_send(&walk->state)) {
+      walk->status = true;
+    }
   }
   if (todo & EXECUTE_DO_STATUS) {
     assert_false(walk->status);
@@ -415,13 +447,10 @@ static void finish_sending(struct walk *walk, bool only_failures) {
     obey(walk, execute_send_failed(&walk->state));
     return;
   }
-  bool done = walk->state.job_count > 0 &&
-              execute_job(&walk->state, walk->state.first_job)->stage == EXECUTE_JOB_ENDED &&
-              draw(walk, 2) == 0;
-  if (done) {
+  if (walk->sends_last && walk->state.job_count > 0) {
     ++walk->answered_until;
   }
-  obey(walk, execute_sent(&walk->state, done));
+  obey(walk, execute_sent(&walk->state, walk->sends_last));
 }
 
 static void time_out(struct walk *walk) {
@@ -476,7 +505,8 @@ static void take_a_step(struct walk *walk, bool ending) {
     break;
   case 6:
     if ((pending & EXECUTE_PENDING_CLOSE) && (ending || draw(walk, 80) == 0)) {
-      obey(walk, execute_closed(&walk->state, walk->state.phase != EXECUTE_CLOSING || draw(walk, 2) == 0));
+      bool ours = walk->state.phase == EXECUTE_CLOSING || walk->state.closes_with_send;
+      obey(walk, execute_closed(&walk->state, !ours || draw(walk, 2) == 0));
     }
     break;
   default:
@@ -513,6 +543,7 @@ static void random_walks_keep_the_promises_and_end(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(small_job_is_one_message_each_way),
+      cmocka_unit_test(status_goes_with_the_last_message_of_a_call_that_was_half_closed),
       cmocka_unit_test(call_without_jobs_ends_well),
       cmocka_unit_test(accepted_goes_out_when_input_is_awaited),
       cmocka_unit_test(nothing_is_read_until_memory_is_granted),
