@@ -70,8 +70,9 @@ static void two_phases_compute(void **state) {
   identity_job_check(&job);
   assert_int_equal(summary.target, ACLNN_TARGET_CPU);
   assert_int_equal(summary.attempts, 1);
-  assert_int_equal(summary.bytes_sent, 9600);
-  assert_int_equal(summary.bytes_received, 4800);
+  // Less if encoding is found to pay.
+  assert_in_range(summary.bytes_sent, 1, 9600);
+  assert_in_range(summary.bytes_received, 1, 4800);
   assert_int_equal(summary.workspace_size, aclnn_plan_workspace_size(plan));
   must(aclnn_destroy(client, plan, &error), &error);
   identity_job_free(&job);
@@ -88,7 +89,7 @@ static void one_call_computes_small_and_large(void **state) {
     aclnn_summary summary;
     must(aclnn_call(client, &job.arguments, &summary, &error), &error);
     identity_job_check(&job);
-    assert_int_equal(summary.bytes_sent, 8 * job.elements);
+    assert_in_range(summary.bytes_sent, 1, 8 * job.elements);
     identity_job_free(&job);
   }
 }
@@ -244,7 +245,7 @@ static void stream_runs_jobs_in_order(void **state) {
   for (int i = 0; i < JOBS; i++) {
     aclnn_summary summary;
     must(aclnn_stream_wait(stream, &summary, &error), &error);
-    assert_int_equal(summary.bytes_received, 2800000);
+    assert_in_range(summary.bytes_received, 1, 2800000);
     identity_job_check(&jobs[i]);
   }
   assert_int_equal(aclnn_stream_wait(stream, NULL, &error), ACLNN_FAILED);
