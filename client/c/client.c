@@ -81,6 +81,17 @@ void aclnn_cancel(aclnn_client *client) {
   channel_cancel_all(client->channel);
 }
 
+bool client_pause_before_retry(aclnn_client *client, const struct call_scope *scope, int retry,
+                               aclnn_error *error) {
+  if (!error_invites_retry(error) || error->retry_after_ms > RETRY_AFTER_MAX_MS) {
+    return false;
+  }
+  // The low bits of the clock differ enough between clients.
+  uint32_t random = (uint32_t)channel_now_ns() * 2654435761U;
+  int64_t pause_ms = retry_pause_ms(retry, error->retry_after_ms, random);
+  return channel_pause(client->channel, scope, pause_ms, error);
+}
+
 bool client_try(aclnn_client *client, const struct call_scope *scope, client_attempt *attempt, void *context,
                 aclnn_error *error) {
   int limit = retry_limit(&client->options);
@@ -88,13 +99,7 @@ bool client_try(aclnn_client *client, const struct call_scope *scope, client_att
     if (attempt(context, scope, error)) {
       return true;
     }
-    if (retry >= limit || !error_invites_retry(error) || error->retry_after_ms > RETRY_AFTER_MAX_MS) {
-      return false;
-    }
-    // The low bits of the clock differ enough between clients.
-    uint32_t random = (uint32_t)channel_now_ns() * 2654435761U;
-    int64_t pause_ms = retry_pause_ms(retry, error->retry_after_ms, random);
-    if (!channel_pause(client->channel, scope, pause_ms, error)) {
+    if (retry >= limit || !client_pause_before_retry(client, scope, retry, error)) {
       return false;
     }
   }

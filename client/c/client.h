@@ -29,6 +29,11 @@ struct call_scope client_scope(aclnn_client *client);
 // What one try of a call does; false if it failed.
 typedef bool client_attempt(void *context, const struct call_scope *scope, aclnn_error *error);
 
+// After a failure, `retry` (0-based) of the tries to come: waits until the call may be tried again. False if
+// that isn't worth it, or if the scope ends meanwhile: then *error says so.
+MUST_CHECK bool client_pause_before_retry(aclnn_client *client, const struct call_scope *scope, int retry,
+                                          aclnn_error *error);
+
 // Calls `attempt` until it ends well, its failure isn't worth another try, or tries or time are used up.
 MUST_CHECK bool client_try(aclnn_client *client, const struct call_scope *scope, client_attempt *attempt,
                            void *context, aclnn_error *error);

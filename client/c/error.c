@@ -55,6 +55,10 @@ bool error_invites_retry(const aclnn_error *error) {
   return error->retry_after_ms > 0 || transport_failed;
 }
 
+bool error_is_unknown_executor(const aclnn_error *error) {
+  return error_has_reason(error, REASON_EXECUTOR_EXPIRED) || error_has_reason(error, REASON_EXECUTOR_INVALID);
+}
+
 bool error_has_reason(const aclnn_error *error, enum reason reason) {
   return strcmp(error->reason, reason_name(reason)) == 0;
 }

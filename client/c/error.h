@@ -22,6 +22,9 @@ bool error_from_call(aclnn_error *error, int code, const char *message, const ui
 // whoever tries again has to know (channel_pause does).
 bool error_invites_retry(const aclnn_error *error);
 
+// True if the server doesn't know the executor (any more): planning anew may help.
+bool error_is_unknown_executor(const aclnn_error *error);
+
 // True if the reason is that one.
 bool error_has_reason(const aclnn_error *error, enum reason reason);
 

@@ -88,8 +88,7 @@ static bool execute_plan(struct execution *execution, const struct call_scope *s
 
 static bool is_unknown_to_server(const struct execution *execution, const aclnn_error *error) {
   // A one-shot that a refused try had given back can be consumed by now only through that try.
-  return error_has_reason(error, REASON_EXECUTOR_EXPIRED) ||
-         error_has_reason(error, REASON_EXECUTOR_INVALID) ||
+  return error_is_unknown_executor(error) ||
          (execution->tried && error_has_reason(error, REASON_EXECUTOR_CONSUMED));
 }
 

@@ -2,7 +2,6 @@
 
 #include "client/c/error.h"
 #include "client/c/plan.h"
-#include "client/c/retry.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -179,19 +178,17 @@ static bool refuse(aclnn_stream *stream, struct job *job, aclnn_error *error) {
   return false;
 }
 
-static struct stream_job *append(aclnn_stream *stream, struct job *job, aclnn_plan *plan,
-                                 aclnn_error *error) {
+static bool append(aclnn_stream *stream, struct job *job, aclnn_plan *plan, aclnn_error *error) {
   struct stream_job *entry = calloc(1, sizeof *entry);
   if (entry == NULL) {
     job_finish(job, false, NULL);
     free(job);
-    (void)error_fail(error, REASON_INTERNAL, NULL, "no memory for a job");
-    return NULL;
+    return error_fail(error, REASON_INTERNAL, NULL, "no memory for a job");
   }
   entry->job = job;
   entry->plan = plan;
   DL_APPEND(stream->jobs, entry);
-  return entry;
+  return true;
 }
 
 static bool send_job(aclnn_stream *stream, struct job *job, bool last, const struct call_scope *scope,
@@ -250,27 +247,26 @@ static bool send_again(aclnn_stream *stream, const struct call_scope *scope, acl
   return true;
 }
 
+// Waits until sending again may help; false if it won't, or mustn't be tried.
+static bool await_retry(aclnn_stream *stream, const struct call_scope *scope, bool unknown_to_server) {
+  if (stream->tried >= stream->retries) {
+    return false;
+  }
+  return unknown_to_server
+             ? !stream->planned_anew
+             : client_pause_before_retry(stream->client, scope, stream->tried, &stream->failure);
+}
+
 // After a failure: sends again what has no result, as often as it may. False if the failure stays.
 static bool recover(aclnn_stream *stream, const struct call_scope *scope, aclnn_error *error) {
   do {
-    const aclnn_error *failure = &stream->failure;
-    bool unknown = error_has_reason(failure, REASON_EXECUTOR_EXPIRED) ||
-                   error_has_reason(failure, REASON_EXECUTOR_INVALID);
-    bool again = unknown ? !stream->planned_anew
-                         : error_invites_retry(failure) && failure->retry_after_ms <= RETRY_AFTER_MAX_MS;
-    if (stream->tried >= stream->retries || !again) {
-      return give_up(stream, error);
-    }
-    // The low bits of the clock differ enough between clients.
-    uint32_t random = (uint32_t)channel_now_ns() * 2654435761U;
-    int64_t pause_ms = unknown ? 0 : retry_pause_ms(stream->tried, failure->retry_after_ms, random);
-    if (!channel_pause(stream->client->channel, scope, pause_ms, error)) {
-      stream->failure = *error;
+    bool unknown_to_server = error_is_unknown_executor(&stream->failure);
+    if (!await_retry(stream, scope, unknown_to_server)) {
       return give_up(stream, error);
     }
     stream->tried++;
-    stream->planned_anew = stream->planned_anew || unknown;
-    mark_stale_plans(stream, unknown);
+    stream->planned_anew = stream->planned_anew || unknown_to_server;
+    mark_stale_plans(stream, unknown_to_server);
   } while (!send_again(stream, scope, error));
   return true;
 }
@@ -285,7 +281,7 @@ bool stream_submit(aclnn_stream *stream, struct job *job, aclnn_plan *plan, bool
   if (stream->call == NULL) {
     return refuse(stream, job, error);
   }
-  if (append(stream, job, plan, error) == NULL) {
+  if (!append(stream, job, plan, error)) {
     return false;
   }
   return send_job(stream, job, last, scope, error) || recover(stream, scope, error);

@@ -14,7 +14,7 @@ MUST_CHECK bool stream_open(aclnn_client *client, const struct call_scope *scope
                             aclnn_stream **stream, aclnn_error *error);
 
 // From now on jobs without a result are sent again when the stream fails in a way that invites a retry, or
-// when the server no longer knows an executor: so many times (-1: none) without a result in between.
+// when the server no longer knows an executor: so many times (0: none) without a result in between.
 void stream_retry(aclnn_stream *stream, int retries);
 
 // Sends the job's inputs; with `last` no other job may follow. plan is the job's, for sending it again: it

@@ -53,12 +53,16 @@ static void run_task(struct cpu_backend *cpu, struct backend_run_task *task, str
   task->done(task, ok);
 }
 
-static void queue_append(struct cpu_backend *cpu, struct task_queue *queue, struct backend_run_task *task) {
-  pthread_mutex_lock(&cpu->mutex);
-  assert(!cpu->stopping);
+static void chain(struct task_queue *queue, struct backend_run_task *task) {
   task->_next = NULL;
   *(queue->last != NULL ? &queue->last->_next : &queue->first) = task;
   queue->last = task;
+}
+
+static void queue_append(struct cpu_backend *cpu, struct task_queue *queue, struct backend_run_task *task) {
+  pthread_mutex_lock(&cpu->mutex);
+  assert(!cpu->stopping);
+  chain(queue, task);
   pthread_cond_signal(&queue->filled);
   pthread_mutex_unlock(&cpu->mutex);
 }
@@ -87,10 +91,7 @@ static void queue_sort_out(struct task_queue *queue, struct task_queue *cancelle
   while (task != NULL) {
     struct backend_run_task *next = task->_next;
     bool out = task->run.cancelled != NULL && atomic_load(task->run.cancelled);
-    struct task_queue *to = out ? cancelled : queue;
-    task->_next = NULL;
-    *(to->last != NULL ? &to->last->_next : &to->first) = task;
-    to->last = task;
+    chain(out ? cancelled : queue, task);
     task = next;
   }
 }
