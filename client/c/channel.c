@@ -5,19 +5,13 @@
 #include "proto/wire/error_details.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <grpc/grpc_security.h>
-#include <grpc/support/time.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <utlist.h>
 
-// Ended calls that are kept, with their queues, for the next ones: as many as threads are likely to call at
-// once. More are made and freed as needed.
-#define IDLE_CALLS_MAX 16
 // After a lost connection gRPC tries again by itself, at most this much later.
 #define RECONNECT_BACKOFF_MAX_MS 2000
 #define RECONNECT_BACKOFF_MIN_MS 100
@@ -25,21 +19,6 @@
 // frequent questions for abuse.
 #define KEEPALIVE_TIME_MS 300000
 #define KEEPALIVE_TIMEOUT_MS 20000
-
-int64_t channel_now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * NANOSECONDS_PER_SECOND + now.tv_nsec;
-}
-
-gpr_timespec channel_gpr_deadline(int64_t deadline_ns) {
-  if (deadline_ns == CHANNEL_NO_DEADLINE) {
-    return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  }
-  // gRPC's monotonic clock need not be the system's.
-  int64_t left_ns = deadline_ns - channel_now_ns();
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left_ns, GPR_TIMESPAN));
-}
 
 static grpc_arg integer_argument(const char *key, int value) {
   return (grpc_arg){.type = GRPC_ARG_INTEGER, .key = (char *)key, .value.integer = value};
@@ -74,42 +53,41 @@ bool channel_open(const char *address, struct channel **channel, aclnn_error *er
     return error_fail(error, REASON_INTERNAL, NULL, "no memory for a client");
   }
   grpc_init();
+  opened->events = event_queue_create();
+  if (opened->events == NULL) {
+    grpc_shutdown();
+    free(opened);
+    return error_fail(error, REASON_INTERNAL, NULL, "no memory for a client");
+  }
   opened->sockets = channel_sockets_create();
   opened->channel = connect_lazily(address, opened->sockets);
   if (opened->channel == NULL) {
     channel_sockets_release(opened->sockets);
+    event_queue_destroy(opened->events);
     grpc_shutdown();
     free(opened);
     return error_fail(error, REASON_ACLNN_ERR_PARAM_INVALID, NULL, "'%s' is no address of a server", address);
   }
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&opened->cancelled, &attributes);
-  pthread_condattr_destroy(&attributes);
+  clock_init_condition(&opened->cancelled);
   pthread_mutex_init(&opened->lock, NULL);
   *channel = opened;
   return true;
 }
 
 static void free_idle_call(struct channel_call *call) {
-  grpc_completion_queue_shutdown(call->queue);
-  grpc_event event;
-  do {
-    event = grpc_completion_queue_next(call->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-  } while (event.type != GRPC_QUEUE_SHUTDOWN);
-  grpc_completion_queue_destroy(call->queue);
+  event_waiter_destroy(&call->waiter);
   free(call->spans);
   free(call);
 }
 
 void channel_close(struct channel *channel) {
   assert(channel->live == NULL);
+  grpc_channel_destroy(channel->channel);
+  event_queue_destroy(channel->events);
   struct channel_call *call, *next;
   LL_FOREACH_SAFE(channel->idle, call, next) {
     free_idle_call(call);
   }
-  grpc_channel_destroy(channel->channel);
   channel_sockets_release(channel->sockets);
   grpc_shutdown();
   pthread_cond_destroy(&channel->cancelled);
@@ -118,9 +96,9 @@ void channel_close(struct channel *channel) {
 }
 
 struct call_scope channel_scope(struct channel *channel, int64_t timeout_ms) {
-  struct call_scope scope = {.deadline_ns = CHANNEL_NO_DEADLINE, .timeout_ms = timeout_ms};
-  int64_t now_ns = channel_now_ns();
-  if (timeout_ms > 0 && timeout_ms < (CHANNEL_NO_DEADLINE - now_ns) / NANOSECONDS_PER_MILLISECOND) {
+  struct call_scope scope = {.deadline_ns = CLOCK_NEVER, .timeout_ms = timeout_ms};
+  int64_t now_ns = clock_now_ns();
+  if (timeout_ms > 0 && timeout_ms < (CLOCK_NEVER - now_ns) / NANOSECONDS_PER_MILLISECOND) {
     scope.deadline_ns = now_ns + timeout_ms * NANOSECONDS_PER_MILLISECOND;
   }
   pthread_mutex_lock(&channel->lock);
@@ -159,16 +137,14 @@ void channel_break_connections(struct channel *channel) {
 
 bool channel_pause(struct channel *channel, const struct call_scope *scope, int64_t pause_ms,
                    aclnn_error *error) {
-  int64_t end_ns = channel_now_ns() + pause_ms * NANOSECONDS_PER_MILLISECOND;
+  int64_t end_ns = clock_now_ns() + pause_ms * NANOSECONDS_PER_MILLISECOND;
   if (end_ns >= scope->deadline_ns) {
     return false;
   }
-  struct timespec end = {.tv_sec = end_ns / NANOSECONDS_PER_SECOND,
-                         .tv_nsec = end_ns % NANOSECONDS_PER_SECOND};
-  int waited = 0;
+  bool in_time = true;
   pthread_mutex_lock(&channel->lock);
-  while (channel->cancel_generation == scope->cancel_generation && waited != ETIMEDOUT) {
-    waited = pthread_cond_timedwait(&channel->cancelled, &channel->lock, &end);
+  while (channel->cancel_generation == scope->cancel_generation && in_time) {
+    in_time = clock_wait(&channel->cancelled, &channel->lock, end_ns);
   }
   bool cancelled = channel->cancel_generation != scope->cancel_generation;
   pthread_mutex_unlock(&channel->lock);
@@ -186,7 +162,6 @@ struct channel_call *channel_take_idle_call(struct channel *channel) {
   struct channel_call *call = channel->idle;
   if (call != NULL) {
     LL_DELETE(channel->idle, call);
-    channel->idle_count--;
   }
   pthread_mutex_unlock(&channel->lock);
   if (call != NULL) {
@@ -195,7 +170,10 @@ struct channel_call *channel_take_idle_call(struct channel *channel) {
   call = calloc(1, sizeof *call);
   if (call != NULL) {
     call->channel = channel;
-    call->queue = grpc_completion_queue_create_for_next(NULL);
+    event_waiter_init(&call->waiter);
+    for (unsigned i = 0; i < BATCH_COUNT; i++) {
+      call->tags[i] = (struct event_tag){&call->waiter, i};
+    }
   }
   return call;
 }
@@ -203,15 +181,8 @@ struct channel_call *channel_take_idle_call(struct channel *channel) {
 void channel_give_idle_call(struct channel_call *call) {
   struct channel *channel = call->channel;
   pthread_mutex_lock(&channel->lock);
-  bool kept = channel->idle_count < IDLE_CALLS_MAX;
-  if (kept) {
-    LL_PREPEND(channel->idle, call);
-    channel->idle_count++;
-  }
+  LL_PREPEND(channel->idle, call);
   pthread_mutex_unlock(&channel->lock);
-  if (!kept) {
-    free_idle_call(call);
-  }
 }
 
 bool channel_enlist(struct channel_call *call, uint64_t cancel_generation) {

@@ -1,13 +1,14 @@
 // The connection to a server and the calls on it. The only module of the client that knows gRPC.
 //
-// There is no thread of our own: the thread that makes a call also waits for its events (channel_call_next),
-// on a completion queue that the call has for itself while it lives; queues are kept for the next call. A
-// channel may be used by any number of threads at once; a call by one at a time, except that
-// channel_cancel_all reaches it from anywhere. Calls are closed before their channel is.
+// There is no thread of our own: the thread that makes a call also waits for its events (channel_call_next;
+// event_queue.h tells how several do). A channel may be used by any number of threads at once; a call by one
+// at a time, except that channel_cancel_all reaches it from anywhere. Calls are closed before their channel
+// is.
 #ifndef ACLNN_CLIENT_C_CHANNEL_H
 #define ACLNN_CLIENT_C_CHANNEL_H
 
 #include "client/c/aclnn_client.h"
+#include "client/c/clock.h"
 #include "client/c/lease.h"
 #include "kernels/status.h"
 #include "proto/wire/messages.h"
@@ -16,11 +17,9 @@
 struct channel;
 struct channel_call;
 
-#define CHANNEL_NO_DEADLINE INT64_MAX
-
 // What bounds one call of the public interface, with all that it does on the way.
 struct call_scope {
-  int64_t deadline_ns; // on CLOCK_MONOTONIC
+  int64_t deadline_ns; // CLOCK_NEVER: none
   uint64_t cancel_generation;
   int64_t timeout_ms; // for messages
 };
@@ -80,8 +79,9 @@ struct channel_part {
 MUST_CHECK bool channel_call_open(struct channel *channel, const struct call_scope *scope, const char *method,
                                   bool ends_at_deadline, struct channel_call **call, aclnn_error *error);
 
-// Sends a message, and nothing after it if `last`. Only when no other is being sent.
-void channel_call_send(struct channel_call *call, const struct channel_part *parts, size_t part_count,
+// Sends a message, and nothing after it if `last`. Only when no other is being sent. True if a CHANNEL_SENT
+// will tell when it was taken; false for a small one that is all that the call sends: the reply tells.
+bool channel_call_send(struct channel_call *call, const struct channel_part *parts, size_t part_count,
                        bool last);
 // Ends the sending side without a message. Only when nothing is being sent.
 void channel_call_send_end(struct channel_call *call);
@@ -98,8 +98,5 @@ bool channel_call_result(struct channel_call *call, aclnn_error *error);
 
 // Ends the call if it hasn't ended and frees it. Memory that was lent may come back later: see the lease.
 void channel_call_close(struct channel_call *call);
-
-// The current time on the clock of deadlines.
-int64_t channel_now_ns(void);
 
 #endif

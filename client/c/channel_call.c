@@ -23,6 +23,7 @@ static struct channel_call *create_call(struct channel *channel, const struct ca
     return NULL;
   }
   memset(call->under_way, 0, sizeof call->under_way);
+  call->begun = false;
   call->headers_sent = false;
   call->sends_end_alone = false;
   call->received = NULL;
@@ -33,9 +34,9 @@ static struct channel_call *create_call(struct channel *channel, const struct ca
   call->scope = *scope;
   grpc_metadata_array_init(&call->initial_metadata);
   grpc_metadata_array_init(&call->trailing_metadata);
-  call->call = grpc_channel_create_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, call->queue,
-                                        grpc_slice_from_static_string(method), NULL,
-                                        channel_gpr_deadline(deadline_ns), NULL);
+  call->call = grpc_channel_create_call(
+      channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, event_queue_completions(channel->events),
+      grpc_slice_from_static_string(method), NULL, event_deadline(deadline_ns), NULL);
   assert(call->call != NULL);
   if (!channel_enlist(call, scope->cancel_generation)) {
     grpc_call_unref(call->call);
@@ -78,20 +79,32 @@ static grpc_op receive_message_operation(struct channel_call *call) {
 
 bool channel_call_open(struct channel *channel, const struct call_scope *scope, const char *method,
                        bool ends_at_deadline, struct channel_call **call, aclnn_error *error) {
-  int64_t deadline_ns = ends_at_deadline ? scope->deadline_ns : CHANNEL_NO_DEADLINE;
+  int64_t deadline_ns = ends_at_deadline ? scope->deadline_ns : CLOCK_NEVER;
   struct channel_call *opened = create_call(channel, scope, method, deadline_ns, error);
   if (opened == NULL) {
     return false;
   }
-  const grpc_op status = receive_status_operation(opened);
-  start(opened, BATCH_STATUS, &status, 1);
-  const grpc_op receive[] = {
-      receive_initial_metadata_operation(opened),
-      receive_message_operation(opened),
-  };
-  start(opened, BATCH_RECEIVE, receive, 2);
   *call = opened;
   return true;
+}
+
+static void start_status(struct channel_call *call) {
+  const grpc_op status = receive_status_operation(call);
+  start(call, BATCH_STATUS, &status, 1);
+}
+
+// The first to send or to wait asks for what comes.
+static void begin(struct channel_call *call) {
+  if (call->begun) {
+    return;
+  }
+  call->begun = true;
+  start_status(call);
+  const grpc_op receive[] = {
+      receive_initial_metadata_operation(call),
+      receive_message_operation(call),
+  };
+  start(call, BATCH_RECEIVE, receive, 2);
 }
 
 static void return_lease(void *lease) {
@@ -122,6 +135,7 @@ static grpc_byte_buffer *make_buffer(const struct channel_part *parts, size_t pa
 }
 
 static void start_sending(struct channel_call *call, grpc_byte_buffer *message, bool last) {
+  begin(call);
   grpc_op operations[3];
   size_t count = 0;
   if (!call->headers_sent) {
@@ -138,11 +152,39 @@ static void start_sending(struct channel_call *call, grpc_byte_buffer *message, 
   start(call, BATCH_SEND, operations, count);
 }
 
-void channel_call_send(struct channel_call *call, const struct channel_part *parts, size_t part_count,
+static size_t size_of_parts(const struct channel_part *parts, size_t part_count) {
+  size_t size = 0;
+  for (size_t i = 0; i < part_count; i++) {
+    size += parts[i].size;
+  }
+  return size;
+}
+
+// One batch for the call's only message and the reply.
+static void start_exchange(struct channel_call *call, grpc_byte_buffer *message) {
+  call->begun = call->headers_sent = true;
+  const grpc_op operations[] = {
+      {.op = GRPC_OP_SEND_INITIAL_METADATA},
+      {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message},
+      {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
+      receive_initial_metadata_operation(call),
+      receive_message_operation(call),
+  };
+  start(call, BATCH_RECEIVE, operations, sizeof operations / sizeof operations[0]);
+  start_status(call);
+}
+
+bool channel_call_send(struct channel_call *call, const struct channel_part *parts, size_t part_count,
                        bool last) {
+  bool exchanged = last && !call->begun && size_of_parts(parts, part_count) < LEND_BYTES_MIN;
   grpc_byte_buffer *buffer = make_buffer(parts, part_count);
-  start_sending(call, buffer, last);
+  if (exchanged) {
+    start_exchange(call, buffer);
+  } else {
+    start_sending(call, buffer, last);
+  }
   grpc_byte_buffer_destroy(buffer);
+  return !exchanged;
 }
 
 void channel_call_send_end(struct channel_call *call) {
@@ -202,33 +244,31 @@ static bool is_under_way(const struct channel_call *call) {
 
 // Waits for an event of the call's. Once the status is there, all else has to follow at once; if it doesn't,
 // a write is stuck in a connection that takes no more bytes, and only the end of that connection helps.
-static grpc_event wait_for_event(struct channel_call *call, int64_t deadline_ns) {
+static bool wait_for_event(struct channel_call *call, int64_t deadline_ns, struct event *event) {
+  struct event_queue *events = call->channel->events;
   if (call->under_way[BATCH_STATUS]) {
-    return grpc_completion_queue_next(call->queue, channel_gpr_deadline(deadline_ns), NULL);
+    return event_queue_wait(events, &call->waiter, deadline_ns, event);
   }
-  grpc_event event =
-      grpc_completion_queue_next(call->queue, channel_gpr_deadline(call->stuck_after_ns), NULL);
-  if (event.type == GRPC_QUEUE_TIMEOUT) {
+  if (!event_queue_wait(events, &call->waiter, call->stuck_after_ns, event)) {
     channel_break_connections(call->channel);
-    event = grpc_completion_queue_next(call->queue, channel_gpr_deadline(CHANNEL_NO_DEADLINE), NULL);
+    (void)event_queue_wait(events, &call->waiter, CLOCK_NEVER, event);
   }
-  return event;
+  return true;
 }
 
 enum channel_event channel_call_next(struct channel_call *call, int64_t deadline_ns) {
+  begin(call);
   while (is_under_way(call)) {
-    grpc_event event = wait_for_event(call, deadline_ns);
-    if (event.type == GRPC_QUEUE_TIMEOUT) {
+    struct event event;
+    if (!wait_for_event(call, deadline_ns, &event)) {
       return CHANNEL_TIMED_OUT;
     }
-    assert(event.type == GRPC_OP_COMPLETE);
-    HANDOVER_TAKE(event.tag);
-    enum batch batch = (enum batch)((char *)event.tag - call->tags);
+    enum batch batch = (enum batch)event.number;
     call->under_way[batch] = false;
     if (batch == BATCH_STATUS) {
-      call->stuck_after_ns = channel_now_ns() + CHANNEL_STUCK_AFTER_NS;
+      call->stuck_after_ns = clock_now_ns() + CHANNEL_STUCK_AFTER_NS;
     }
-    if (batch == BATCH_SEND && event.success != 0 && !call->sends_end_alone) {
+    if (batch == BATCH_SEND && event.ok && !call->sends_end_alone) {
       return CHANNEL_SENT;
     }
     if (batch == BATCH_RECEIVE && call->received != NULL) {
@@ -277,7 +317,7 @@ void channel_call_close(struct channel_call *call) {
     grpc_call_cancel(call->call, NULL);
   }
   while (is_under_way(call)) {
-    (void)channel_call_next(call, CHANNEL_NO_DEADLINE);
+    (void)channel_call_next(call, CLOCK_NEVER);
     release_message(call);
   }
   release_message(call);
@@ -328,9 +368,10 @@ bool channel_unary(struct channel *channel, const struct call_scope *scope, cons
       receive_message_operation(call),
       receive_status_operation(call),
   };
+  call->begun = true;
   start(call, BATCH_STATUS, operations, sizeof operations / sizeof operations[0]);
   grpc_byte_buffer_destroy(buffer);
-  enum channel_event event = channel_call_next(call, CHANNEL_NO_DEADLINE);
+  enum channel_event event = channel_call_next(call, CLOCK_NEVER);
   assert(event == CHANNEL_ENDED);
   bool ok = channel_call_result(call, error);
   if (ok && call->received == NULL) {

@@ -4,28 +4,28 @@
 
 #include "client/c/channel.h"
 #include "client/c/channel_sockets.h"
+#include "client/c/event_queue.h"
 
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc.h>
 #include <pthread.h>
 
-#define NANOSECONDS_PER_SECOND 1000000000LL
-#define NANOSECONDS_PER_MILLISECOND 1000000LL
-
-// The batches that a call may have under way. Their addresses in the call are gRPC's tags.
+// The batches that a call may have under way: numbers of its events. The status, which says that nothing
+// else comes, is the last to be looked at.
 enum batch {
-  BATCH_STATUS,
-  BATCH_RECEIVE, // the first one receives the initial metadata too: without it no message comes
   BATCH_SEND,    // the first one sends the initial metadata too: they leave together
+  BATCH_RECEIVE, // the first one receives the initial metadata too: without it no message comes
+  BATCH_STATUS,
   BATCH_COUNT
 };
 
 struct channel_call {
   struct channel *channel;
-  grpc_completion_queue *queue;
   grpc_call *call;
-  char tags[BATCH_COUNT];
+  struct event_waiter waiter;
+  struct event_tag tags[BATCH_COUNT];
   bool under_way[BATCH_COUNT];
+  bool begun; // receives
   bool headers_sent;
   bool sends_end_alone;   // BATCH_SEND carries no message: no CHANNEL_SENT for it
   int64_t stuck_after_ns; // once the status is there: when what is still under way counts as stuck
@@ -44,20 +44,18 @@ struct channel_call {
 
 struct channel {
   grpc_channel *channel;
+  struct event_queue *events;
   struct channel_sockets *sockets; // NULL: not to be had from this gRPC
   pthread_mutex_t lock;            // guards all below; never held while waiting for gRPC
   pthread_cond_t cancelled;
   uint64_t cancel_generation;
   struct channel_call *live;
-  struct channel_call *idle;
-  size_t idle_count;
+  struct channel_call *idle; // ended ones, kept for the next until the channel closes: see event_queue.h
 };
-
-gpr_timespec channel_gpr_deadline(int64_t deadline_ns);
 
 bool channel_fail_cancelled(aclnn_error *error);
 
-// A call without a grpc_call: one that has ended, with its queue, or a new one. NULL if there is no memory.
+// A call without a grpc_call: one that has ended or a new one. NULL if there is no memory.
 struct channel_call *channel_take_idle_call(struct channel *channel);
 void channel_give_idle_call(struct channel_call *call);
 

@@ -87,7 +87,7 @@ bool client_pause_before_retry(aclnn_client *client, const struct call_scope *sc
     return false;
   }
   // The low bits of the clock differ enough between clients.
-  uint32_t random = (uint32_t)channel_now_ns() * 2654435761U;
+  uint32_t random = (uint32_t)clock_now_ns() * 2654435761U;
   int64_t pause_ms = retry_pause_ms(retry, error->retry_after_ms, random);
   return channel_pause(client->channel, scope, pause_ms, error);
 }

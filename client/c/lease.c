@@ -1,17 +1,11 @@
 #include "client/c/lease.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <time.h>
+#include "client/c/clock.h"
 
-#define NANOSECONDS_PER_SECOND 1000000000LL
+#include <assert.h>
 
 void lease_init(struct lease *lease) {
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&lease->_returned, &attributes);
-  pthread_condattr_destroy(&attributes);
+  clock_init_condition(&lease->_returned);
   pthread_mutex_init(&lease->_lock, NULL);
   lease->_count = 0;
 }
@@ -48,15 +42,11 @@ void lease_wait(struct lease *lease) {
 }
 
 bool lease_wait_for(struct lease *lease, int64_t nanoseconds) {
-  struct timespec end;
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  int64_t sum = end.tv_nsec + nanoseconds;
-  end.tv_sec += sum / NANOSECONDS_PER_SECOND;
-  end.tv_nsec = sum % NANOSECONDS_PER_SECOND;
-  int waited = 0;
+  int64_t deadline_ns = clock_now_ns() + nanoseconds;
+  bool in_time = true;
   pthread_mutex_lock(&lease->_lock);
-  while (lease->_count > 0 && waited != ETIMEDOUT) {
-    waited = pthread_cond_timedwait(&lease->_returned, &lease->_lock, &end);
+  while (lease->_count > 0 && in_time) {
+    in_time = clock_wait(&lease->_returned, &lease->_lock, deadline_ns);
   }
   bool returned = lease->_count == 0;
   pthread_mutex_unlock(&lease->_lock);

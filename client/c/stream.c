@@ -36,7 +36,7 @@ struct aclnn_stream {
 
 static int64_t now(void *context) {
   (void)context;
-  return channel_now_ns();
+  return clock_now_ns();
 }
 
 bool stream_open(aclnn_client *client, const struct call_scope *scope, bool ends_at_deadline,
@@ -127,7 +127,9 @@ static bool receive(aclnn_stream *stream, aclnn_error *error) {
     stream->planned_anew = false;
   }
   report_progress(stream, job);
-  channel_call_read_on(stream->call);
+  if (!stream->sent_last || first_undone(stream) != NULL) {
+    channel_call_read_on(stream->call);
+  }
   return true;
 }
 
@@ -143,7 +145,7 @@ static bool step(aclnn_stream *stream, const struct call_scope *scope, aclnn_err
   switch (channel_call_next(stream->call, scope->deadline_ns)) {
   case CHANNEL_SENT:
     stream->sending = false;
-    codec_choice_sent(&stream->choice, stream->sending_bytes, channel_now_ns() - stream->sending_since_ns);
+    codec_choice_sent(&stream->choice, stream->sending_bytes, clock_now_ns() - stream->sending_since_ns);
     return true;
   case CHANNEL_RECEIVED:
     return receive(stream, error);
@@ -163,10 +165,9 @@ static void send_message(aclnn_stream *stream, struct job *job, const struct job
     const struct message_part *part = &message->parts[i];
     parts[i] = (struct channel_part){part->data, part->size, part->is_tensor ? &job->lease : NULL};
   }
-  stream->sending_since_ns = channel_now_ns();
+  stream->sending_since_ns = clock_now_ns();
   stream->sending_bytes = message->data_bytes;
-  channel_call_send(stream->call, parts, message->part_count, last);
-  stream->sending = true;
+  stream->sending = channel_call_send(stream->call, parts, message->part_count, last);
   stream->sent_last = last;
   report_progress(stream, job);
 }
@@ -307,7 +308,7 @@ bool stream_wait(aclnn_stream *stream, const struct call_scope *scope, aclnn_sum
 
 // Ends the sending side and lets the server finish the call; what it says no longer matters.
 static void end_politely(aclnn_stream *stream) {
-  struct call_scope patience = {.deadline_ns = channel_now_ns() + CLOSE_PATIENCE_NS};
+  struct call_scope patience = {.deadline_ns = clock_now_ns() + CLOSE_PATIENCE_NS};
   aclnn_error ignored;
   while (stream->call != NULL && stream->sending) {
     if (!step(stream, &patience, &ignored)) {
