@@ -68,11 +68,17 @@ class Connection:
 
     def __init__(self, address: Address) -> None:
         self._address = address
+        self.metadata = address.metadata
         self._lock = threading.Lock()
         self._closed = False
         self._pid = 0
         self._channel: Any = None
         self._methods: Dict[Tuple[str, str], Any] = {}
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
 
     def method(self, shape: str, path: str) -> Any:
         """The callable for an RPC; `shape` is the channel's method for its kind, such as "unary_unary"."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Any, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, List, Mapping, Optional, Tuple
 
 import grpc
 
+from ._calls import converse, failure_of, outgoing
 from ._channel import Address, ChannelOptions, Connection, Metadata
-from ._errors import AclnnError, decode_reply, error_from_rpc, reply_error
+from ._errors import decode_reply, reply_error
 from ._fork import gate
 from ._info import OperatorInfo, ServerInfo
 from ._job import CHUNK_BYTES_DEFAULT, Job, Result
-from ._operations import EXECUTE, Core, Driver, Effect, Exchange, Operation, Pause, Settings
+from ._operations import EXECUTE, Core, Driver, Effect, Exchange, Operation, Pause, Settings, Unary
 from ._plan import Outputs, Plan
 from ._stream import Stream
 from ._tensors import TensorSpec
@@ -139,8 +140,7 @@ class Client:
         """Opens a Stream of several jobs on one call; `timeout` is for all of it, in seconds."""
         gate.arrive()
         try:
-            method = self._connection.method("stream_stream", EXECUTE)
-            return Stream(self._core, self._run, method, timeout, self._address.metadata)
+            return Stream(self._core, self._run, self._connection, timeout)
         except BaseException:
             gate.depart()
             raise
@@ -198,59 +198,35 @@ class Client:
 
     def _run(self, operation: Operation) -> Any:
         """Runs an operation to its end."""
-        driver = Driver(operation, self._core.settings.timeout)
-        while driver.effect is not None:
-            try:
-                outcome = self._perform(driver.effect, driver.time_left())
-            except AclnnError as error:
-                driver.fail(error)
-            else:
-                driver.succeed(outcome)
-        return driver.result
+        return Driver(operation, self._core.settings.timeout).run(self._perform)
 
     def _perform(self, effect: Effect, timeout: Optional[float]) -> Any:
         if isinstance(effect, Pause):
             effect.check(timeout)
+            if self._connection.closed:
+                raise effect.error
             time.sleep(effect.seconds)
             return None
         with gate.call():
             if isinstance(effect, Exchange):
                 return self._exchange(effect.job, timeout)
+            assert isinstance(effect, Unary)
             method = self._connection.method("unary_unary", effect.method)
             try:
                 reply = method(effect.request, timeout=timeout, metadata=self._address.metadata)
             except grpc.RpcError as error:
-                raise error_from_rpc(error.code(), error.details(), error.trailing_metadata()) from None
+                raise failure_of(error) from None
             return decode_reply(effect.reply, reply)
 
     def _exchange(self, job: Job, timeout: Optional[float]) -> Result:
-        sending_failures: List[BaseException] = []
-        call = self._start(job, timeout, sending_failures)
-        try:
-            for message in call:
-                job.read(message)
-        except grpc.RpcError as error:
-            if sending_failures:
-                raise sending_failures[0] from None
-            if job.result is None:
-                raise error_from_rpc(error.code(), error.details(), error.trailing_metadata()) from None
-        except BaseException:
-            call.cancel()
-            raise
+        failures: List[BaseException] = []
+        failure = converse(self._start(job, timeout, failures), failures, job.read)
         if job.result is None:
-            raise reply_error("the call ended before the job")
+            raise failure or reply_error("the call ended before the job")
         return job.result
 
     def _start(self, job: Job, timeout: Optional[float], failures: List[BaseException]) -> Any:
         """The Execute call of a job. What goes wrong while messages are made lands in `failures`."""
-
-        def outgoing(messages: Iterator[bytes]) -> Iterator[bytes]:
-            try:
-                yield from messages
-            except Exception as error:  # gRPC would only say that the iterator failed
-                failures.append(error)
-                raise
-
         messages = job.messages()
         first = next(messages)
         options = {"timeout": timeout, "metadata": self._address.metadata}
@@ -258,4 +234,4 @@ class Client:
             # On the wire it is the same, but gRPC needs no thread to send a single message.
             return self._connection.method("unary_stream", EXECUTE)(first, **options)
         method = self._connection.method("stream_stream", EXECUTE)
-        return method(outgoing(itertools.chain((first,), messages)), **options)
+        return method(outgoing(itertools.chain((first,), messages), failures), **options)

@@ -1,8 +1,8 @@
 """What the clients do, without how messages travel.
 
-An operation is a generator. It yields effects (one unary exchange, one job, a pause), is sent their outcome
-or thrown their AclnnError, and returns the method's result. The synchronous and the asynchronous client
-drive the same operations, so that retries, planning anew and the order of things exist once.
+An operation is a generator. It yields effects (one unary exchange, one job, the jobs of a stream, a pause),
+is sent their outcome or thrown their AclnnError, and returns the method's result. The synchronous and the
+asynchronous client drive the same operations, so that retries, planning anew and the order of things exist once.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import random
 import time
-from typing import Any, Callable, Dict, FrozenSet, Generator, Iterable, List, Mapping, Optional, Sequence, Tuple
-from typing import Union
+from typing import Any, Awaitable, Callable, Dict, FrozenSet, Generator, Iterable, List, Mapping, Optional
+from typing import Sequence, Tuple, Union
 
 import grpc
 
@@ -21,8 +21,10 @@ from ._arrays import flavour_of, storage_of
 from ._errors import AclnnError
 from ._job import CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Job, Result, Upload, prepare_uploads
 from ._plan import Outputs, Plan, PlanState, Request, make_request
+from ._stream_state import StreamState
 from ._tensors import TensorSpec
 from ._wire import Message, encode
+from ._work import Tries, Work
 
 SERVICE = "/aclnn.v1.OperatorService/"
 EXECUTE = SERVICE + "Execute"
@@ -51,6 +53,14 @@ class Exchange:
 
 
 @dataclasses.dataclass(frozen=True)
+class Conversation:
+    """An effect: an Execute call with the jobs of a stream that have no result and those yet to come.
+
+    It is over, without an outcome, when the stream is closed.
+    """
+
+
+@dataclasses.dataclass(frozen=True)
 class Pause:
     """An effect: waits; if there is no time left for that, `error` is what the operation failed with."""
 
@@ -63,37 +73,58 @@ class Pause:
             raise self.error
 
 
-Effect = Union[Unary, Exchange, Pause]
+Effect = Union[Unary, Exchange, Conversation, Pause]
 Operation = Generator[Effect, Any, Any]
 
 
 class Driver:
-    """Steps an operation. A client performs `effect` and reports with `succeed` or `fail` until it is None."""
+    """Runs an operation within a time limit. What performs its effects is called with the effect and the time left."""
 
     def __init__(self, operation: Operation, timeout: Optional[float]) -> None:
         self._operation = operation
         self._deadline = None if timeout is None else time.monotonic() + timeout
-        self.effect: Optional[Effect] = None
-        self.result: Any = None
+        self._effect: Optional[Effect] = None
+        self._result: Any = None
         self._step(lambda: next(operation))
 
     def _step(self, resume: Callable[[], Effect]) -> None:
         try:
-            self.effect = resume()
+            self._effect = resume()
         except StopIteration as end:
-            self.effect, self.result = None, end.value
+            self._effect, self._result = None, end.value
 
     def time_left(self) -> Optional[float]:
         """Seconds until the operation's time is up; None for no limit."""
         return None if self._deadline is None else max(self._deadline - time.monotonic(), 0.0)
 
-    def succeed(self, outcome: Any) -> None:
-        """The effect had this outcome."""
+    def _succeed(self, outcome: Any) -> None:
         self._step(lambda: self._operation.send(outcome))
 
-    def fail(self, error: AclnnError) -> None:
-        """The effect failed. Raises what the operation makes of it, if it doesn't go on."""
+    def _fail(self, error: AclnnError) -> None:
+        """Raises what the operation makes of the error, if it doesn't go on."""
         self._step(lambda: self._operation.throw(error))
+
+    def run(self, perform: Callable[[Effect, Optional[float]], Any]) -> Any:
+        """The operation's result."""
+        while self._effect is not None:
+            try:
+                outcome = perform(self._effect, self.time_left())
+            except AclnnError as error:
+                self._fail(error)
+            else:
+                self._succeed(outcome)
+        return self._result
+
+    async def run_async(self, perform: Callable[[Effect, Optional[float]], Awaitable[Any]]) -> Any:
+        """As `run`, for asyncio."""
+        while self._effect is not None:
+            try:
+                outcome = await perform(self._effect, self.time_left())
+            except AclnnError as error:
+                self._fail(error)
+            else:
+                self._succeed(outcome)
+        return self._result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +158,11 @@ class Settings:
             int(retries),
         )
 
+    def time_limit(self, left: Optional[float]) -> Optional[float]:
+        """The time for one call of a stream that has so much left."""
+        limits = [limit for limit in (self.timeout, left) if limit is not None]
+        return min(limits, default=None)
+
 
 class Core:
     """The operations of one client, and what it remembers."""
@@ -151,19 +187,19 @@ class Core:
             return min(backoff, _DELAY_MAX_SECONDS)
         return None
 
-    def _retrying(self, attempt: Callable[[int], Operation]) -> Operation:
+    def _retrying(self, attempt: Callable[[int], Operation], tries: Optional[Tries] = None) -> Operation:
         """Runs attempt(0), attempt(1), ... until one succeeds or shouldn't be followed by another."""
-        number = 0
+        tries = tries or Tries()
         while True:
             try:
-                return (yield from attempt(number))
+                return (yield from attempt(tries.failed))
             except AclnnError as error:
-                delay = self._delay(error, number)
+                delay = self._delay(error, tries.failed)
                 if delay is None:
                     raise
                 failed = error
             yield Pause(delay, failed)
-            number += 1
+            tries.failed += 1
 
     def _unary(self, method: str, request: bytes, reply: Message) -> Operation:
         def attempt(number: int) -> Operation:
@@ -263,45 +299,81 @@ class Core:
         except AclnnError:
             return
 
-    def _exchange(self, plan: Plan, state: PlanState, inputs: Mapping[str, Any]) -> Operation:
-        return (yield Exchange(self.plan_job(plan, state, inputs)))
-
-    def plan_job(self, plan: Plan, state: PlanState, inputs: Mapping[str, Any]) -> Job:
-        """The job of phase 2 for a plan."""
-        uploads, flavour = prepare_uploads(state.tensors, inputs)
-        return Job(plan._request, state, uploads, flavour, self.settings.max_chunk_bytes)
-
-    def execute(self, plan: Plan, inputs: Mapping[str, Any]) -> Operation:
-        """Phase 2: a Result. Plans anew once if the server forgot the plan, and a one-shot before each retry."""
-
-        def attempt(number: int) -> Operation:
-            state = plan.snapshot()
-            if number > 0 and not plan.repeatable:
+    def _renew(self, works: Iterable[Work], unknown: bool) -> Operation:
+        """Plans anew what can't be sent again as it is: one-shots, and all if the server doesn't know a plan."""
+        for number, work in enumerate(works):
+            plan, state = work.plan, work.state
+            if plan is None or state is None:
+                continue
+            if not unknown and (plan.repeatable or not work.sent):
+                continue
+            if not plan.repeatable and not (unknown and number == 0):
                 # The executor may be used up or not, nobody can tell: the server may have it back.
                 yield from self._give_back(state.executor)
-                yield from self._plan_anew(plan, state)
-                state = plan.snapshot()
-            try:
-                return (yield from self._exchange(plan, state, inputs))
-            except AclnnError as error:
-                if error.reason not in _PLAN_ANEW:
-                    raise
             yield from self._plan_anew(plan, state)
-            return (yield from self._exchange(plan, plan.snapshot(), inputs))
 
-        return self._retrying(attempt)
+    def _working(
+        self, works: Callable[[], Iterable[Work]], effect: Callable[[], Effect], tries: Tries
+    ) -> Operation:
+        """Performs the effect, which does all `works`, until it succeeds or shouldn't be tried again.
+
+        Plans anew once if the server forgot a plan, and one-shots before each retry.
+        """
+
+        def attempt(number: int) -> Operation:
+            if number > 0:
+                yield from self._renew(works(), False)
+            tries.planned_anew = False
+            while True:
+                try:
+                    return (yield effect())
+                except AclnnError as error:
+                    if error.reason not in _PLAN_ANEW or tries.planned_anew:
+                        raise
+                tries.planned_anew = True
+                yield from self._renew(works(), True)
+
+        return self._retrying(attempt, tries)
+
+    def _work_alone(self, work: Work) -> Operation:
+        """The Result of a single job."""
+        return self._working(lambda: (work,), lambda: Exchange(work.job_to_send()), Tries())
+
+    def plan_work(self, plan: Plan, inputs: Mapping[str, Any]) -> Work:
+        """What phase 2 of a plan has to do."""
+        given = dict(inputs)  # the user's may change before another try
+
+        def make(state: Optional[PlanState]) -> Job:
+            assert state is not None
+            uploads, flavour = prepare_uploads(state.tensors, given)
+            return Job(plan._request, state, uploads, flavour, self.settings.max_chunk_bytes)
+
+        return Work(make, plan)
+
+    def execute(self, plan: Plan, inputs: Mapping[str, Any]) -> Operation:
+        """Phase 2: a Result."""
+        return (yield from self._work_alone(self.plan_work(plan, inputs)))
+
+    def stream(self, state: StreamState) -> Operation:
+        """The jobs of a stream, until it is closed."""
+        return self._working(lambda: state.works, Conversation, state.tries)
 
     # ---- Both phases in one round trip
 
-    def _call_job(self, request: Request, inputs: Mapping[str, Any], shape_only: Iterable[str]) -> Job:
-        """The job of a one-shot call. What is given as a TensorSpec or is shape-only isn't sent."""
-        uploads: List[Upload] = []
-        for index, tensor in enumerate(request.tensors):
-            if tensor.output or tensor.name in shape_only or isinstance(inputs[tensor.name], TensorSpec):
-                continue
-            assert tensor.spec is not None
-            uploads.append(Upload(index, storage_of(tensor.name, inputs[tensor.name], tensor.spec)))
-        return Job(request, None, uploads, flavour_of(inputs.values()), self.settings.max_chunk_bytes)
+    def _call_work(self, request: Request, inputs: Mapping[str, Any], shape_only: Iterable[str]) -> Work:
+        """What a one-shot call has to do. What is given as a TensorSpec or is shape-only isn't sent."""
+        given = dict(inputs)  # the user's may change before another try
+
+        def make(state: Optional[PlanState]) -> Job:
+            uploads: List[Upload] = []
+            for index, tensor in enumerate(request.tensors):
+                if tensor.output or tensor.name in shape_only or isinstance(given[tensor.name], TensorSpec):
+                    continue
+                assert tensor.spec is not None
+                uploads.append(Upload(index, storage_of(tensor.name, given[tensor.name], tensor.spec)))
+            return Job(request, None, uploads, flavour_of(given.values()), self.settings.max_chunk_bytes)
+
+        return Work(make)
 
     def _shape_only_inputs(self, name: str, inputs: Mapping[str, Any]) -> Operation:
         """The operator's inputs whose data must not be sent. Asks the server once."""
@@ -312,10 +384,10 @@ class Core:
         # An operator that isn't listed gets no data: the server refuses its request anyway.
         return (self._shape_only or {}).get(name, frozenset(inputs))
 
-    def one_shot_job(self, request: Request, inputs: Mapping[str, Any]) -> Operation:
-        """The job of a one-shot call of any operator, for a stream."""
+    def one_shot_work(self, request: Request, inputs: Mapping[str, Any]) -> Operation:
+        """The Work of a one-shot call of any operator."""
         shape_only = yield from self._shape_only_inputs(request.operator_name, inputs)
-        return self._call_job(request, inputs, shape_only)
+        return self._call_work(request, inputs, shape_only)
 
     def call(
         self,
@@ -328,16 +400,8 @@ class Core:
     ) -> Operation:
         """A Result, for any operator."""
         request = self.request(name, inputs, outputs, attributes, target, numerics)
-        shape_only = yield from self._shape_only_inputs(name, inputs)
-        return (yield from self._call_known(request, inputs, shape_only))
-
-    def _call_known(self, request: Request, inputs: Mapping[str, Any], shape_only: Iterable[str]) -> Operation:
-        """A Result, for an operator whose shape-only inputs are known."""
-
-        def attempt(number: int) -> Operation:
-            return (yield Exchange(self._call_job(request, inputs, shape_only)))
-
-        return self._retrying(attempt)
+        work = yield from self.one_shot_work(request, inputs)
+        return (yield from self._work_alone(work))
 
     # ---- The operators with methods of their own
 
@@ -350,7 +414,7 @@ class Core:
         outputs = {"outputOut": None, "indicesOut": None if indices.dtype == "int64" else indices}
         attributes = {"outputSize": size}
         request = self.request("aclnnAdaptiveMaxPool2d", inputs, outputs, attributes, None, None)
-        result: Result = yield from self._call_known(request, inputs, ())
+        result: Result = yield from self._work_alone(self._call_work(request, inputs, ()))
         return result["outputOut"], result["indicesOut"]
 
     def adaptive_max_pool2d_backward(
@@ -366,7 +430,7 @@ class Core:
         request = self.request(
             "aclnnAdaptiveMaxPool2dBackward", inputs, {"gradInput": grad_input}, None, None, None
         )
-        result: Result = yield from self._call_known(request, inputs, ())
+        result: Result = yield from self._work_alone(self._call_work(request, inputs, ()))
         return result["gradInput"]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any, AsyncIterator, Iterator, List, Mapping, Optional, Tuple
+from functools import partial
+from typing import Any, AsyncIterator, Callable, List, Mapping, Optional, Tuple
 
 import grpc
 import grpc.aio
@@ -14,10 +15,12 @@ from ._errors import AclnnError, decode_reply, error_from_rpc, reply_error
 from ._fork import gate
 from ._info import OperatorInfo, ServerInfo
 from ._job import CHUNK_BYTES_DEFAULT, Job, Result
-from ._operations import EXECUTE, Core, Driver, Effect, Exchange, Operation, Pause, Settings
+from ._operations import EXECUTE, Conversation, Core, Driver, Effect, Exchange, Operation, Pause, Settings
+from ._operations import Unary
 from ._plan import Outputs, Plan
 from ._stream_state import Outcome, StreamState
 from ._tensors import TensorSpec
+from ._work import Work
 
 __all__ = ["AsyncClient", "AsyncStream"]
 
@@ -31,19 +34,19 @@ def _task_is_cancelled() -> bool:
     return cancelling is None or cancelling() > 0
 
 
-async def _send(call: Any, messages: Iterator[bytes]) -> None:
-    """Sends messages. A call that ended meanwhile is no failure here: reading it tells why."""
-    try:
-        for message in messages:
-            await call.write(message)
-    except _CALL_ENDED:
-        return
+async def _send(
+    call: Any, first: Job, feed: "asyncio.Queue[Optional[Job]]", failures: List[Exception]
+) -> None:
+    """The writer task: sends jobs until the feed ends. What goes wrong with that lands in `failures`.
 
-
-async def _send_job(call: Any, job: Job, failures: List[Exception]) -> None:
-    """The writer task of a single job. What goes wrong while messages are made lands in `failures`."""
+    A call that ended meanwhile is no failure here: reading it tells why.
+    """
+    job: Optional[Job] = first
     try:
-        await _send(call, job.messages())
+        while job is not None:
+            for message in job.messages():
+                await call.write(message)
+            job = await feed.get()
         await call.done_writing()
     except _CALL_ENDED:
         return
@@ -52,23 +55,44 @@ async def _send_job(call: Any, job: Job, failures: List[Exception]) -> None:
         call.cancel()
 
 
-async def _replies(call: Any) -> AsyncIterator[bytes]:
-    """The messages that come back; raises AclnnError if the call doesn't end well."""
-    while True:
-        try:
-            message = await call.read()
-        except _CALL_ENDED:
-            break
-        except asyncio.CancelledError:
-            if _task_is_cancelled():
-                raise
-            break
-        if message is grpc.aio.EOF:
-            break
-        yield message
-    code = await call.code()
-    if code != grpc.StatusCode.OK:
-        raise error_from_rpc(code, await call.details(), await call.trailing_metadata())
+async def _next_reply(call: Any) -> Optional[bytes]:
+    """The next message that comes back; None when the call has ended."""
+    try:
+        message = await call.read()
+    except _CALL_ENDED:
+        return None
+    except asyncio.CancelledError:
+        if _task_is_cancelled():
+            raise
+        return None
+    return None if message is grpc.aio.EOF else message
+
+
+async def _converse(
+    call: Any, first: Job, feed: "asyncio.Queue[Optional[Job]]", take: Callable[[bytes], Any]
+) -> Optional[AclnnError]:
+    """Sends jobs and reads the call to its end; what it failed with, None if it ended well.
+
+    Raises what `take` raises, and what went wrong while messages were made.
+    """
+    failures: List[Exception] = []
+    writer = asyncio.create_task(_send(call, first, feed, failures))
+    try:
+        message = await _next_reply(call)
+        while message is not None:
+            take(message)
+            message = await _next_reply(call)
+        code = await call.code()
+        if code == grpc.StatusCode.OK:
+            return None
+        if failures:
+            raise failures[0]
+        return error_from_rpc(code, await call.details(), await call.trailing_metadata())
+    except BaseException:
+        call.cancel()
+        raise
+    finally:
+        writer.cancel()
 
 
 class AsyncStream:
@@ -84,51 +108,63 @@ class AsyncStream:
         self._client = client
         self._timeout = timeout
         self._state = StreamState()
-        self._to_send: "asyncio.Queue[Optional[Job]]" = asyncio.Queue()
+        self._feed: Optional["asyncio.Queue[Optional[Job]]"] = None  # what the present call has to send
         self._outcomes: "asyncio.Queue[Outcome]" = asyncio.Queue()
-        self._call: Any = None
-        self._tasks: List["asyncio.Task[None]"] = []
+        self._reader: Optional["asyncio.Task[None]"] = None
 
-    async def _write(self) -> None:
-        """The writer task."""
+    def _ended(self, reader: "asyncio.Task[None]") -> None:
+        """The reader task, which is the driver's, is done."""
+        if reader.cancelled():
+            failure: Optional[BaseException] = AclnnError(
+                "the stream was cancelled", code=grpc.StatusCode.CANCELLED
+            )
+        else:
+            failure = reader.exception()
+        self._outcomes.put_nowait(self._state.ended(failure))
+
+    async def _perform(self, driver: Driver, effect: Effect, left: Optional[float]) -> Any:
+        if isinstance(effect, Conversation):
+            return await self._converse(driver)
+        if isinstance(effect, Unary):
+            left = self._client._core.settings.time_limit(left)
+        return await self._client._perform(effect, left)
+
+    async def _converse(self, driver: Driver) -> None:
+        """One Execute call, from the time when there is a job for it."""
+        feed: "asyncio.Queue[Optional[Job]]" = asyncio.Queue()
+        for job in self._state.jobs_to_send():
+            feed.put_nowait(job)
+        if self._state.closed:
+            feed.put_nowait(None)
+        self._feed = feed
         try:
-            while True:
-                job = await self._to_send.get()
-                if job is None:
-                    break
-                await _send(self._call, job.messages())
-            await self._call.done_writing()
-        except _CALL_ENDED:
-            return
-        except Exception as error:
-            self._state.sending_failure = error
-            self._call.cancel()
+            first = await feed.get()
+            if first is not None:
+                call = self._client._execute(driver.time_left())
+                self._state.call_ended(await _converse(call, first, feed, self._take))
+        finally:
+            self._feed = None
 
-    async def _read(self) -> None:
-        """The reader task."""
-        try:
-            async for message in _replies(self._call):
-                result = self._state.read(message)
-                if result is not None:
-                    self._outcomes.put_nowait(result)
-            end = self._state.ended()
-        except Exception as error:
-            self._call.cancel()
-            end = self._state.ended(error)
-        self._outcomes.put_nowait(end)
+    def _take(self, message: bytes) -> None:
+        result = self._state.read(message)
+        if result is not None:
+            self._outcomes.put_nowait(result)
 
-    def _submit(self, job: Job) -> int:
-        number = self._state.add(job)
-        if self._call is None:
-            method = self._client._channel().stream_stream(EXECUTE)
-            self._call = method(timeout=self._timeout, metadata=self._client._address.metadata)
-            self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._read())]
-        self._to_send.put_nowait(job)
+    def _submit(self, work: Work) -> int:
+        if self._reader is None:
+            self._client._channel()  # raises if the client is closed
+        number = self._state.add(work)
+        if self._reader is None:
+            driver = Driver(self._client._core.stream(self._state), self._timeout)
+            self._reader = asyncio.create_task(driver.run_async(partial(self._perform, driver)))
+            self._reader.add_done_callback(self._ended)
+        if self._feed is not None:
+            self._feed.put_nowait(work.job_to_send())
         return number
 
     async def submit(self, plan: Plan, inputs: Mapping[str, Any]) -> int:
         """Sends a job for a plan; the job's number in this stream, from 0."""
-        return self._submit(self._client._core.plan_job(plan, plan.snapshot(), inputs))
+        return self._submit(self._client._core.plan_work(plan, inputs))
 
     async def submit_call(
         self,
@@ -140,7 +176,7 @@ class AsyncStream:
         """Sends a job without a plan, as `AsyncClient.call` takes it; the job's number in this stream."""
         core = self._client._core
         request = core.request(name, inputs, outputs, attributes, None, None)
-        return self._submit(await self._client._run(core.one_shot_job(request, inputs)))
+        return self._submit(await self._client._run(core.one_shot_work(request, inputs)))
 
     async def result(self) -> Result:
         """The outputs of the oldest job whose result wasn't taken yet; waits for it."""
@@ -157,12 +193,13 @@ class AsyncStream:
         if self._state.closed:
             return
         self._state.closed = True
-        if self._call is None:
+        if self._reader is None:
             return
-        self._to_send.put_nowait(None)
-        if self._state.unfinished:
-            self._call.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._feed is not None:
+            self._feed.put_nowait(None)
+        if self._state.unfinished or self._feed is None:
+            self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
 
     async def __aenter__(self) -> "AsyncStream":
         return self
@@ -315,22 +352,17 @@ class AsyncClient:
 
     async def _run(self, operation: Operation) -> Any:
         """Runs an operation to its end."""
-        driver = Driver(operation, self._core.settings.timeout)
-        while driver.effect is not None:
-            try:
-                outcome = await self._perform(driver.effect, driver.time_left())
-            except AclnnError as error:
-                driver.fail(error)
-            else:
-                driver.succeed(outcome)
-        return driver.result
+        return await Driver(operation, self._core.settings.timeout).run_async(self._perform)
 
     async def _perform(self, effect: Effect, timeout: Optional[float]) -> Any:
         if isinstance(effect, Pause):
             effect.check(timeout)
+            if self._closed:
+                raise effect.error
             return await asyncio.sleep(effect.seconds)
         if isinstance(effect, Exchange):
             return await self._exchange(effect.job, timeout)
+        assert isinstance(effect, Unary)
         method = self._channel().unary_unary(effect.method)
         call = method(effect.request, timeout=timeout, metadata=self._address.metadata)
         try:
@@ -342,25 +374,15 @@ class AsyncClient:
                 raise
             raise error_from_rpc(await call.code(), await call.details(), ()) from None
 
-    async def _exchange(self, job: Job, timeout: Optional[float]) -> Result:
+    def _execute(self, timeout: Optional[float]) -> Any:
+        """An Execute call."""
         method = self._channel().stream_stream(EXECUTE)
-        call = method(timeout=timeout, metadata=self._address.metadata)
-        sending_failures: List[Exception] = []
-        writer = asyncio.create_task(_send_job(call, job, sending_failures))
-        try:
-            async for message in _replies(call):
-                job.read(message)
-        except AclnnError:
-            call.cancel()
-            if sending_failures:
-                raise sending_failures[0] from None
-            if job.result is None:
-                raise
-        except BaseException:
-            call.cancel()
-            raise
-        finally:
-            writer.cancel()
+        return method(timeout=timeout, metadata=self._address.metadata)
+
+    async def _exchange(self, job: Job, timeout: Optional[float]) -> Result:
+        feed: "asyncio.Queue[Optional[Job]]" = asyncio.Queue()
+        feed.put_nowait(None)
+        failure = await _converse(self._execute(timeout), job, feed, job.read)
         if job.result is None:
-            raise reply_error("the call ended before the job")
+            raise failure or reply_error("the call ended before the job")
         return job.result

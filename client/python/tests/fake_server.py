@@ -7,6 +7,7 @@ Run as a program it prints its address and serves until its standard input ends.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import sys
 import threading
@@ -31,12 +32,22 @@ ONE_SHOT_CHUNK_BYTES_MAX = 1 << 20
 UNKNOWN_FIELD = encode_varint(1007 << 3 | 2) + b"\x04new!"
 
 
+class Hold:
+    """A place where a call waits."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.released = threading.Event()
+
+
 @dataclasses.dataclass
 class Faults:
     """What the server is to do wrong.
 
     Attributes:
       refusals: by RPC name: errors with which its next calls are refused at once, None for a good answer.
+      holds: by RPC name: its calls wait there.
+      lose_after_replies: of the next Execute calls: the connection seems lost after so many messages of the reply.
       refuse_after_bytes: refuses an Execute call after that many tensor bytes, with `upload_refusal`.
       reply_chunk_bytes: sends outputs in chunks of this size (not above what the client asked for).
       unknown_fields: adds fields that nobody knows to every reply.
@@ -48,6 +59,8 @@ class Faults:
     """
 
     refusals: Dict[str, List[Optional[Refusal]]] = dataclasses.field(default_factory=dict)
+    holds: Dict[str, Hold] = dataclasses.field(default_factory=dict)
+    lose_after_replies: List[int] = dataclasses.field(default_factory=list)
     refuse_after_bytes: Optional[int] = None
     upload_refusal: Refusal = dataclasses.field(
         default_factory=lambda: Refusal("RESOURCE_EXHAUSTED", "QUEUE_TIMEOUT", "waited too long")
@@ -230,6 +243,7 @@ class FakeServer:
         self.request_sizes: List[int] = []  # of the messages of Execute
         self.received_bytes = 0  # of tensors
         self.encoded_chunks = 0
+        self.jobs_computed = 0
         self.call_metadata: List[Tuple[str, Any]] = []
         self._executors: Dict[bytes, Executor] = {}
         self._handles = 0
@@ -267,6 +281,10 @@ class FakeServer:
             self.call_metadata = [(key, value) for key, value in context.invocation_metadata()]
             waiting = self.faults.refusals.get(name)
             refusal = waiting.pop(0) if waiting else None
+        hold = self.faults.holds.get(name)
+        if hold is not None:
+            hold.reached.set()
+            hold.released.wait()
         if refusal is not None:
             raise refusal
 
@@ -346,6 +364,15 @@ class FakeServer:
 
     # ---- Execute
 
+    def execute_until_lost(self, requests: Iterator[bytes]) -> Iterator[bytes]:
+        """Answers an Execute call as far as the faults allow."""
+        if not self.faults.lose_after_replies:
+            yield from self.execute(requests)
+            return
+        limit = self.faults.lose_after_replies.pop(0)
+        yield from itertools.islice(self.execute(requests), limit)
+        raise Refusal("UNAVAILABLE", "", "Socket closed")
+
     def execute(self, requests: Iterator[bytes]) -> Iterator[bytes]:
         """Answers an Execute call: jobs one after the other, each read whole before it is answered."""
         job = 0
@@ -405,6 +432,7 @@ class FakeServer:
 
     def _answer(self, upload: Upload, begin: Dict[str, Any]) -> Iterator[bytes]:
         executor, broken = upload.executor, self.faults.break_reply
+        self.jobs_computed += 1
         outputs = compute(executor.operator, executor.args, upload.storages)
         plan = executor.plan(b"", self.faults) if begin["request"] is not None else None
         yield self.reply(messages.ExecuteResponse, {"accepted": {"plan": plan}})
@@ -464,7 +492,7 @@ class _Handler(grpc.GenericRpcHandler):
     def _stream(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         try:
             self._server.begin_call("/Execute", context)
-            yield from self._server.execute(requests)
+            yield from self._server.execute_until_lost(requests)
         except Refusal as refusal:
             self._refuse(context, refusal)
 

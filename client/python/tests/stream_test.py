@@ -59,12 +59,12 @@ def test_a_failure_comes_after_the_results_before_it(server: FakeServer, client:
 
 
 def test_a_refused_stream_says_why_and_ends(server: FakeServer, client: Client) -> None:
-    server.faults.refusals["Execute"] = [Refusal("UNAVAILABLE", "DRAINING", "draining", retry_ms=1)]
+    server.faults.refusals["Execute"] = [Refusal("RESOURCE_EXHAUSTED", "JOB_TOO_LARGE", "too large")]
     job = example()
     plan = backward_plan(client, job, repeatable=True)
     stream = client.stream()
     stream.submit(plan, data_of(job))
-    with pytest.raises(AclnnError, match="draining"):
+    with pytest.raises(AclnnError, match="too large"):
         list(stream.results())
     stream.close()
     assert server.seen["Execute"] == 1
