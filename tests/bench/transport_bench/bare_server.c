@@ -245,9 +245,13 @@ int main(int argument_count, char **words) {
       command_fail("no thread");
     }
   }
-  char address[128];
-  snprintf(address, sizeof address, "%.*s:%d", (int)strcspn(words[1], ":"), words[1], port);
-  command_serve_until_end(address);
+  if (strncmp(words[1], "unix:", 5) == 0) {
+    command_serve_until_end(words[1]);
+  } else {
+    char address[128];
+    snprintf(address, sizeof address, "%.*s:%d", (int)strcspn(words[1], ":"), words[1], port);
+    command_serve_until_end(address);
+  }
   // The threads are in the middle of calls perhaps: the process ends, nothing else does.
   _Exit(0);
 }

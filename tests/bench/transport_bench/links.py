@@ -1,8 +1,10 @@
 """What lies between servers and clients: this machine's loopback, a network of 1 Gbit/s, a long way."""
 
 import contextlib
+import itertools
 import os
 import subprocess
+import tempfile
 
 from transport_bench import programs
 
@@ -27,6 +29,10 @@ class Loopback:
     server_prefix = ()
     client_prefix = ()
 
+    def listen(self):
+        """Where the next server is to listen."""
+        return f"{self.host}:0"
+
     def route(self, address, _stack):
         """The address under which clients reach a server that listens at `address`."""
         return address
@@ -36,6 +42,32 @@ class Loopback:
 
     def __exit__(self, *exception):
         pass
+
+
+class UnixSockets:
+    """Nothing in between, and no TCP."""
+
+    name = "Unix socket"
+    is_long = False
+    server_prefix = ()
+    client_prefix = ()
+
+    def __init__(self):
+        self._folder = None
+        self._numbers = itertools.count()
+
+    def listen(self):
+        return f"unix:{self._folder.name}/{next(self._numbers)}.sock"
+
+    def route(self, address, _stack):
+        return address
+
+    def __enter__(self):
+        self._folder = tempfile.TemporaryDirectory(prefix="aclnn-bench-")
+        return self
+
+    def __exit__(self, *exception):
+        self._folder.cleanup()
 
 
 def _run(*words):
@@ -63,6 +95,9 @@ class Gigabit:
         self.server_prefix = ("ip", "netns", "exec", self._server)
         self.client_prefix = ("ip", "netns", "exec", self._client)
         self._remover = None
+
+    def listen(self):
+        return f"{self.host}:0"
 
     def route(self, address, _stack):
         return address
@@ -106,7 +141,7 @@ class Delayed:
     def __init__(self, link):
         self._link = link
         self.name = f"{link.name}, {ROUND_TRIP_MS} ms"
-        self.host = link.host
+        self.listen = link.listen
         self.server_prefix = link.server_prefix
         self.client_prefix = link.client_prefix
 

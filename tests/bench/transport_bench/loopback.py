@@ -123,6 +123,23 @@ def small_rows(stage, effort):
     }
 
 
+def unix_rows(stage, effort):
+    size = large_bytes(effort)
+    dense = (*effort.planes, 112, 112, 112, 112)
+    yield rows.Row(stage.link.name, SMALL, "us", True), {
+        "bare": call(echo, stage, "p50_us", effort.calls, 1, 1, 0),
+        OURS: call(small, stage.ours, "p50_us", effort.calls, 1),
+    }
+    yield rows.Row(stage.link.name, DOWNLOAD, "GB/s", False), {
+        "bare": call(bare_rate, stage, "download", size),
+        OURS_PLAIN: call(download_rate, stage.ours, dense, PLAIN),
+    }
+    yield rows.Row(stage.link.name, UPLOAD, "GB/s", False), {
+        "bare": call(bare_rate, stage, "upload", size),
+        OURS_PLAIN: call(upload_rate, stage.ours, effort, PLAIN),
+    }
+
+
 def whole_milliseconds(client, *words):
     return client.ask("backward", *words)["seconds"] * 1e3
 
@@ -139,8 +156,9 @@ def whole_rows(stage, effort):
 
 
 def measure_all(effort):
-    """Every row over the loopback."""
-    with Stage(links.Loopback()) as stage:
-        for part in (small_rows, stream_rows, whole_rows):
-            for row, calls in part(stage, effort):
-                yield rows.measure(row, calls, effort)
+    """Every row over the loopback and over Unix sockets."""
+    for link, parts in ((links.Loopback(), (small_rows, stream_rows, whole_rows)), (links.UnixSockets(), (unix_rows,))):
+        with Stage(link) as stage:
+            for part in parts:
+                for row, calls in part(stage, effort):
+                    yield rows.measure(row, calls, effort)

@@ -11,7 +11,7 @@ import grpc
 import torch
 
 from common import goals, machines
-from transport_bench import loopback, memory, programs, rows, slow_links, stage, tables, targets
+from transport_bench import loopback, memory, programs, rows, settings, slow_links, stage, tables, targets
 
 
 def parse_arguments(arguments):
@@ -19,6 +19,8 @@ def parse_arguments(arguments):
         prog="tests/bench/transport",
         description="aclnn-server beside bare gRPC, plain TCP and a service in Python, in one run.")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--settings", action="store_true",
+                        help="instead: bare gRPC with other settings of its core, one at a time; four minutes")
     parser.add_argument("--quick", action="store_true", help="few rounds: two minutes at most")
     return parser.parse_args(arguments)
 
@@ -59,6 +61,9 @@ def main(arguments):
     print("\n".join(f"{key}: {value}" for key, value in about.items()))
     begin = time.monotonic()
     try:
+        if options.settings:
+            print("\n".join(settings.lines(settings.measure())))
+            return 0
         found, missing = measure(effort)
     except programs.ProgramFailed as error:
         print(f"tests/bench/transport: {error}", file=sys.stderr)

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from transport_bench import links, main, programs, rows, targets
+from transport_bench import links, main, programs, rows, settings, targets
 
 TINY = rows.Effort(rounds=2, planes=(1, 2), calls=8, concurrent_calls=128, pipelined_jobs=64, warm_ups=1,
                    patience_seconds=60, link_rounds=1)
@@ -25,6 +25,14 @@ def test_everybody_takes_part_and_everything_is_removed():
         assert target.value is not None or (missing and target.doubt == missing), target
     assert json.dumps([row.to_json() for row in found])
     assert namespaces() == []
+
+
+def test_every_setting_has_its_figures():
+    variants = dict(list(settings.VARIANTS.items())[-2:])
+    found = settings.measure(variants, rounds=1, long_rounds=1, size=1 << 16, long_size=1 << 12)
+    assert list(found) == list(variants)
+    assert all(len(figures) == 6 and min(figures.values()) > 0 for figures in found.values()), found
+    assert len(settings.lines(found)) == 2 + len(variants)
 
 
 def test_link_that_cannot_be_made_is_told(monkeypatch):

@@ -31,7 +31,7 @@ SERVICE_ENVIRONMENT = {
 
 def start_server(link, *flags):
     """A server of ours on its side of the link; a context manager."""
-    return ServerProcess(*flags, listen=(f"{link.host}:0",), prefix=(*programs.FAITHFUL, *link.server_prefix))
+    return ServerProcess(*flags, listen=(link.listen(),), prefix=(*programs.FAITHFUL, *link.server_prefix))
 
 
 class Stage:
@@ -70,7 +70,7 @@ class Stage:
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="aclnn-bench-"))
         subprocess.run(["protoc", f"--python_out={folder}", "-I", ROOT / "proto", "aclnn/v1/operator_service.proto"],
                        check=True)
-        return self._serve(*programs.script("python_service.py"), f"{self.link.host}:0", folder,
+        return self._serve(*programs.script("python_service.py"), self.link.listen(), folder,
                            environment=SERVICE_ENVIRONMENT)
 
     @functools.cached_property
@@ -96,12 +96,15 @@ class Stage:
     @functools.cached_property
     def bare(self):
         """The floor."""
-        arguments = BARE_ARGUMENTS_LONG if self.link.is_long else BARE_ARGUMENTS
-        address = self._serve(programs.binary("bare_server"), f"{self.link.host}:0", BARE_QUEUES, *arguments)
+        return self.bare_with(BARE_ARGUMENTS_LONG if self.link.is_long else BARE_ARGUMENTS)
+
+    def bare_with(self, arguments, queues=BARE_QUEUES):
+        """A floor with these channel arguments on both sides, and its server with so many queues."""
+        address = self._serve(programs.binary("bare_server"), self.link.listen(), queues, *arguments)
         return self._call(programs.binary("bare_client"), address, *arguments)
 
     @functools.cached_property
     def tcp(self):
         """The physical limit."""
-        address = self._serve(programs.binary("tcp_server"), f"{self.link.host}:0")
+        address = self._serve(programs.binary("tcp_server"), self.link.listen())
         return self._call(programs.binary("tcp_client"), address)
