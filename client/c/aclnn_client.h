@@ -161,6 +161,19 @@ int64_t aclnn_plan_storage_bytes(const aclnn_plan *plan, const char *name, bool 
 aclnn_result aclnn_execute(aclnn_client *client, aclnn_plan *plan, aclnn_tensor *tensors, size_t tensor_count,
                            aclnn_summary *summary, aclnn_error *error);
 
+// The same in two halves, for one thread with many jobs under way: begin sends the inputs, wait is
+// aclnn_execute from there on and frees the execution in any case. They can be waited for in any order and on
+// any thread; the client's timeout counts from the begin. Only what no other try could mend fails at once,
+// such as a tensor that doesn't fit the plan; then there is no execution. Until the wait has returned, plan,
+// tensors and their data must stay valid and a plan that isn't repeatable is this execution's alone. Many of
+// them are quicker than as many threads: no thread has to be woken for each reply.
+typedef struct aclnn_execution aclnn_execution;
+aclnn_result aclnn_execution_begin(aclnn_client *client, aclnn_plan *plan, aclnn_tensor *tensors,
+                                   size_t tensor_count, aclnn_execution **execution, aclnn_error *error);
+aclnn_result aclnn_execution_wait(aclnn_execution *execution, aclnn_summary *summary, aclnn_error *error);
+// Instead of a wait: ends it and frees it. NULL is fine.
+void aclnn_execution_cancel(aclnn_execution *execution);
+
 // Gives the executor back to the server (unless it was consumed) and frees the plan, the latter in any case.
 // With client NULL only the latter.
 aclnn_result aclnn_destroy(aclnn_client *client, aclnn_plan *plan, aclnn_error *error);

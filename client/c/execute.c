@@ -43,57 +43,90 @@ static struct job *create_plan_job(aclnn_client *client, const aclnn_plan *plan,
   return job;
 }
 
-// Runs the job, which is freed, on a call of its own.
-static bool run_alone(aclnn_client *client, const struct call_scope *scope, struct job *job,
-                      aclnn_summary *summary, aclnn_error *error) {
+// Sends the job, which is freed at the latest by finish_alone, on a call of its own. NULL: it failed.
+static aclnn_stream *begin_alone(aclnn_client *client, const struct call_scope *scope, struct job *job,
+                                 aclnn_error *error) {
   aclnn_stream *stream;
   if (!stream_open(client, scope, true, &stream, error)) {
     job_finish(job, false, NULL);
     free(job);
+    return NULL;
+  }
+  if (!stream_submit(stream, job, NULL, true, scope, error)) {
+    stream_close(stream);
+    return NULL;
+  }
+  return stream;
+}
+
+// Awaits the job's end; NULL as begin_alone gave it.
+static bool finish_alone(aclnn_stream *stream, const struct call_scope *scope, aclnn_summary *summary,
+                         aclnn_error *error) {
+  if (stream == NULL) {
     return false;
   }
-  bool ok =
-      stream_submit(stream, job, NULL, true, scope, error) && stream_wait(stream, scope, summary, error);
+  bool ok = stream_wait(stream, scope, summary, error);
   stream_close(stream);
   return ok;
 }
 
-// ---- aclnn_execute
+// ---- aclnn_execute, whole or in two halves
 
-struct execution {
+struct aclnn_execution {
   aclnn_client *client;
   aclnn_plan *plan;
   aclnn_tensor *tensors;
   size_t tensor_count;
-  aclnn_summary *summary;
-  bool planned_anew; // because the server no longer knew the executor: once
+  struct call_scope scope;
+  aclnn_stream *begun;   // the first try, if that is under way
+  aclnn_summary summary; // of the try that went well
+  bool planned_anew;     // because the server no longer knew the executor: once
   bool tried;
 };
 
-static bool execute_plan(struct execution *execution, const struct call_scope *scope, aclnn_error *error) {
+static void begin_execution(aclnn_execution *execution, aclnn_client *client, aclnn_plan *plan,
+                            aclnn_tensor *tensors, size_t tensor_count) {
+  *execution = (aclnn_execution){.client = client,
+                                 .plan = plan,
+                                 .tensors = tensors,
+                                 .tensor_count = tensor_count,
+                                 .scope = client_scope(client)};
+}
+
+// Whether a one-shot was consumed is unknown if the server's word on it got lost.
+static void mark_doubt(const aclnn_execution *execution, const aclnn_error *error) {
+  execution->plan->stale =
+      !execution->plan->request.repeatable && error->code != 0 && error->reason[0] == '\0';
+}
+
+static bool execute_plan(aclnn_execution *execution, const struct call_scope *scope, aclnn_error *error) {
   aclnn_plan *plan = execution->plan;
-  if (plan->stale && !plan_renew(execution->client, scope, plan, error)) {
-    return false;
+  aclnn_stream *stream = execution->begun;
+  execution->begun = NULL;
+  if (stream == NULL) {
+    if (plan->stale && !plan_renew(execution->client, scope, plan, error)) {
+      return false;
+    }
+    struct job *job =
+        create_plan_job(execution->client, plan, execution->tensors, execution->tensor_count, error);
+    stream = job == NULL ? NULL : begin_alone(execution->client, scope, job, error);
   }
-  struct job *job =
-      create_plan_job(execution->client, plan, execution->tensors, execution->tensor_count, error);
-  if (job == NULL || !run_alone(execution->client, scope, job, execution->summary, error)) {
-    // Whether a one-shot was consumed is unknown if the server's word on it got lost.
-    plan->stale = !plan->request.repeatable && error->code != 0 && error->reason[0] == '\0';
+  if (!finish_alone(stream, scope, &execution->summary, error)) {
+    mark_doubt(execution, error);
     return false;
   }
   plan->consumed = !plan->request.repeatable;
   return true;
 }
 
-static bool is_unknown_to_server(const struct execution *execution, const aclnn_error *error) {
+static bool is_unknown_to_server(const aclnn_execution *execution, const aclnn_error *error) {
   // A one-shot that a refused try had given back can be consumed by now only through that try.
   return error_is_unknown_executor(error) ||
          (execution->tried && error_has_reason(error, REASON_EXECUTOR_CONSUMED));
 }
 
 static bool try_to_execute(void *context, const struct call_scope *scope, aclnn_error *error) {
-  struct execution *execution = context;
+  aclnn_execution *execution = context;
   bool ok = execute_plan(execution, scope, error);
   if (!ok && !execution->planned_anew && is_unknown_to_server(execution, error)) {
     execution->planned_anew = true;
@@ -104,13 +137,66 @@ static bool try_to_execute(void *context, const struct call_scope *scope, aclnn_
   return ok;
 }
 
-aclnn_result aclnn_execute(aclnn_client *client, aclnn_plan *plan, aclnn_tensor *tensors, size_t tensor_count,
-                           aclnn_summary *summary, aclnn_error *error) {
+static aclnn_result finish_execution(aclnn_execution *execution, aclnn_summary *summary, aclnn_error *error) {
   aclnn_error spare;
   error = client_error(error, &spare);
-  struct call_scope scope = client_scope(client);
-  struct execution execution = {client, plan, tensors, tensor_count, summary, false, false};
-  return client_try(client, &scope, try_to_execute, &execution, error) ? ACLNN_OK : ACLNN_FAILED;
+  if (!client_try(execution->client, &execution->scope, try_to_execute, execution, error)) {
+    return ACLNN_FAILED;
+  }
+  if (summary != NULL) {
+    *summary = execution->summary;
+  }
+  return ACLNN_OK;
+}
+
+aclnn_result aclnn_execute(aclnn_client *client, aclnn_plan *plan, aclnn_tensor *tensors, size_t tensor_count,
+                           aclnn_summary *summary, aclnn_error *error) {
+  aclnn_execution execution;
+  begin_execution(&execution, client, plan, tensors, tensor_count);
+  return finish_execution(&execution, summary, error);
+}
+
+aclnn_result aclnn_execution_begin(aclnn_client *client, aclnn_plan *plan, aclnn_tensor *tensors,
+                                   size_t tensor_count, aclnn_execution **execution, aclnn_error *error) {
+  aclnn_error spare;
+  error = client_error(error, &spare);
+  aclnn_execution *begun = malloc(sizeof *begun);
+  if (begun == NULL) {
+    (void)error_fail(error, REASON_INTERNAL, NULL, "no memory for an execution");
+    return ACLNN_FAILED;
+  }
+  begin_execution(begun, client, plan, tensors, tensor_count);
+  // A plan that has to be made anew is left to the wait, as are all failures that another try may mend.
+  if (!plan->stale) {
+    struct job *job = create_plan_job(client, plan, tensors, tensor_count, error);
+    if (job == NULL) {
+      free(begun);
+      return ACLNN_FAILED;
+    }
+    begun->begun = begin_alone(client, &begun->scope, job, error);
+    if (begun->begun == NULL) {
+      mark_doubt(begun, error);
+    }
+  }
+  *execution = begun;
+  return ACLNN_OK;
+}
+
+aclnn_result aclnn_execution_wait(aclnn_execution *execution, aclnn_summary *summary, aclnn_error *error) {
+  aclnn_result result = finish_execution(execution, summary, error);
+  free(execution);
+  return result;
+}
+
+void aclnn_execution_cancel(aclnn_execution *execution) {
+  if (execution == NULL) {
+    return;
+  }
+  if (execution->begun != NULL) {
+    stream_close(execution->begun);
+    execution->plan->stale = !execution->plan->request.repeatable;
+  }
+  free(execution);
 }
 
 // ---- aclnn_call
@@ -164,7 +250,7 @@ static bool try_to_call(void *context, const struct call_scope *scope, aclnn_err
   if (!job_use_request(job, &call->request, foreseen, count, &status)) {
     return drop_job(job, &status, error);
   }
-  if (!run_alone(call->client, scope, job, call->summary, error)) {
+  if (!finish_alone(begin_alone(call->client, scope, job, error), scope, call->summary, error)) {
     if (error_invites_retry(error)) {
       // Another server, or another version of it, may answer next time.
       operators_forget(call->client);

@@ -464,6 +464,35 @@ static void plan_of_a_former_server_is_made_anew(void **state) {
   aclnn_client_close(client);
 }
 
+static void executions_survive_a_new_server_before_they_are_waited_for(void **state) {
+  (void)state;
+  for (int repeatable = 0; repeatable < 2; repeatable++) {
+    aclnn_client *client = open_client(server.address, 5);
+    struct identity_job jobs[6];
+    aclnn_plan *plans[6];
+    aclnn_execution *executions[6];
+    aclnn_error error;
+    for (int i = 0; i < 6; i++) {
+      identity_job_init(&jobs[i], 20, 30, i);
+      must(aclnn_get_workspace_size(client, &jobs[i].arguments, repeatable, 0, &plans[i], &error), &error);
+    }
+    for (int i = 0; i < 3; i++) {
+      must(aclnn_execution_begin(client, plans[i], jobs[i].tensors, 4, &executions[i], &error), &error);
+    }
+    replace_server();
+    for (int i = 3; i < 6; i++) {
+      must(aclnn_execution_begin(client, plans[i], jobs[i].tensors, 4, &executions[i], &error), &error);
+    }
+    for (int i = 0; i < 6; i++) {
+      must(aclnn_execution_wait(executions[i], NULL, &error), &error);
+      identity_job_check(&jobs[i]);
+      must(aclnn_destroy(client, plans[i], &error), &error);
+      identity_job_free(&jobs[i]);
+    }
+    aclnn_client_close(client);
+  }
+}
+
 struct busy_caller {
   const char *address;
   aclnn_error error;
@@ -518,6 +547,7 @@ int main(void) {
       cmocka_unit_test(lost_server_fails_the_call),
       cmocka_unit_test(call_survives_a_new_server_in_its_middle),
       cmocka_unit_test(plan_of_a_former_server_is_made_anew),
+      cmocka_unit_test(executions_survive_a_new_server_before_they_are_waited_for),
       cmocka_unit_test(busy_server_is_tried_again),
   };
   return cmocka_run_group_tests(tests, start, stop);

@@ -118,6 +118,125 @@ static void one_shot_runs_once_repeatable_often(void **state) {
   identity_job_free(&job);
 }
 
+#define EXECUTIONS 40
+
+static void executions_run_side_by_side_and_end_in_any_order(void **state) {
+  (void)state;
+  struct identity_job jobs[EXECUTIONS];
+  aclnn_plan *plans[EXECUTIONS];
+  aclnn_execution *executions[EXECUTIONS];
+  aclnn_error error;
+  for (int i = 0; i < EXECUTIONS; i++) {
+    // Every eighth is sent in many chunks.
+    identity_job_init(&jobs[i], i % 8 == 7 ? 1500 : 4, 500, i);
+    must(aclnn_get_workspace_size(client, &jobs[i].arguments, i % 2 == 0, 0, &plans[i], &error), &error);
+    must(aclnn_execution_begin(client, plans[i], jobs[i].tensors, 4, &executions[i], &error), &error);
+  }
+  for (int i = EXECUTIONS; i-- > 0;) {
+    aclnn_summary summary = {0};
+    must(aclnn_execution_wait(executions[i], &summary, &error), &error);
+    identity_job_check(&jobs[i]);
+    assert_int_equal(summary.workspace_size, aclnn_plan_workspace_size(plans[i]));
+    must(aclnn_destroy(client, plans[i], &error), &error);
+    identity_job_free(&jobs[i]);
+  }
+}
+
+struct wait_elsewhere {
+  aclnn_execution *execution;
+  aclnn_result result;
+};
+
+static void *wait_elsewhere(void *argument) {
+  struct wait_elsewhere *wait = argument;
+  wait->result = aclnn_execution_wait(wait->execution, NULL, NULL);
+  return NULL;
+}
+
+static void executions_are_waited_for_on_any_thread(void **state) {
+  (void)state;
+  struct identity_job jobs[8];
+  struct wait_elsewhere waits[8];
+  pthread_t threads[8];
+  aclnn_plan *plan;
+  aclnn_error error;
+  for (int i = 0; i < 8; i++) {
+    identity_job_init(&jobs[i], 30, 40, i);
+  }
+  must(aclnn_get_workspace_size(client, &jobs[0].arguments, true, 0, &plan, &error), &error);
+  for (int i = 0; i < 8; i++) {
+    must(aclnn_execution_begin(client, plan, jobs[i].tensors, 4, &waits[i].execution, &error), &error);
+  }
+  for (int i = 0; i < 8; i++) {
+    assert_int_equal(pthread_create(&threads[i], NULL, wait_elsewhere, &waits[i]), 0);
+  }
+  for (int i = 0; i < 8; i++) {
+    pthread_join(threads[i], NULL);
+    assert_int_equal(waits[i].result, ACLNN_OK);
+    identity_job_check(&jobs[i]);
+    identity_job_free(&jobs[i]);
+  }
+  must(aclnn_destroy(client, plan, &error), &error);
+}
+
+static void execution_of_a_used_one_shot_fails_when_it_is_waited_for(void **state) {
+  (void)state;
+  struct identity_job job;
+  identity_job_init(&job, 8, 8, 1);
+  aclnn_error error;
+  aclnn_plan *plan;
+  aclnn_execution *execution;
+  must(aclnn_get_workspace_size(client, &job.arguments, false, 0, &plan, &error), &error);
+  must(aclnn_execution_begin(client, plan, job.tensors, 4, &execution, &error), &error);
+  must(aclnn_execution_wait(execution, NULL, &error), &error);
+  identity_job_check(&job);
+  must(aclnn_execution_begin(client, plan, job.tensors, 4, &execution, &error), &error);
+  assert_int_equal(aclnn_execution_wait(execution, NULL, &error), ACLNN_FAILED);
+  assert_string_equal(error.reason, "EXECUTOR_CONSUMED");
+  must(aclnn_destroy(client, plan, &error), &error);
+  identity_job_free(&job);
+}
+
+static void execution_may_be_cancelled_instead_of_waited_for(void **state) {
+  (void)state;
+  struct identity_job job;
+  aclnn_error error;
+  aclnn_plan *plan;
+  aclnn_execution *execution;
+  aclnn_execution_cancel(NULL);
+  for (int repeatable = 0; repeatable < 2; repeatable++) {
+    identity_job_init(&job, 1000, 700, repeatable);
+    must(aclnn_get_workspace_size(client, &job.arguments, repeatable, 0, &plan, &error), &error);
+    must(aclnn_execution_begin(client, plan, job.tensors, 4, &execution, &error), &error);
+    aclnn_execution_cancel(execution);
+    memset(job.grad_input, 0, (size_t)job.elements * 4);
+    must(aclnn_execute(client, plan, job.tensors, 4, NULL, &error), &error); // a one-shot is planned anew
+    identity_job_check(&job);
+    must(aclnn_destroy(client, plan, &error), &error);
+    identity_job_free(&job);
+  }
+}
+
+static void execution_with_a_wrong_tensor_does_not_begin(void **state) {
+  (void)state;
+  struct identity_job job;
+  identity_job_init(&job, 8, 8, 1);
+  aclnn_error error;
+  aclnn_plan *plan;
+  must(aclnn_get_workspace_size(client, &job.arguments, false, 0, &plan, &error), &error);
+  aclnn_execution *execution = NULL;
+  job.tensors[GRAD_OUTPUT].data_bytes -= 1;
+  assert_int_equal(aclnn_execution_begin(client, plan, job.tensors, 4, &execution, &error), ACLNN_FAILED);
+  assert_string_equal(error.reason, "ACLNN_ERR_PARAM_INVALID");
+  assert_string_equal(error.parameter, "gradOutput");
+  assert_null(execution);
+  job.tensors[GRAD_OUTPUT].data_bytes += 1;
+  must(aclnn_execute(client, plan, job.tensors, 4, NULL, &error), &error); // the one-shot is still there
+  identity_job_check(&job);
+  must(aclnn_destroy(client, plan, &error), &error);
+  identity_job_free(&job);
+}
+
 static void outputs_are_inferred_and_allocated(void **state) {
   (void)state;
   float image[2 * 6] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
@@ -398,6 +517,11 @@ int main(void) {
       cmocka_unit_test(two_phases_compute),
       cmocka_unit_test(one_call_computes_small_and_large),
       cmocka_unit_test(one_shot_runs_once_repeatable_often),
+      cmocka_unit_test(executions_run_side_by_side_and_end_in_any_order),
+      cmocka_unit_test(executions_are_waited_for_on_any_thread),
+      cmocka_unit_test(execution_of_a_used_one_shot_fails_when_it_is_waited_for),
+      cmocka_unit_test(execution_may_be_cancelled_instead_of_waited_for),
+      cmocka_unit_test(execution_with_a_wrong_tensor_does_not_begin),
       cmocka_unit_test(outputs_are_inferred_and_allocated),
       cmocka_unit_test(strided_views_are_sent_as_they_lie),
       cmocka_unit_test(sixteen_bit_floats_keep_their_bits),

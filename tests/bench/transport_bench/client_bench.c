@@ -2,6 +2,7 @@
 //
 //   sizes                          bytes of a small job's request and reply, more or less
 //   small CALLS THREADS            the small job on a repeatable executor, a call for each
+//   concurrent CALLS SLOTS         the same on one thread that has SLOTS calls under way
 //   oneshot CALLS                  the small job, both phases in one call
 //   pipelined JOBS DEPTH           the small job, all on one stream, DEPTH of them sent ahead
 //   backward N C H W HO WO CODEC   one job, both phases in one call; CODEC 1: chunks may be encoded, either
@@ -134,6 +135,37 @@ static void oneshot(void *context, const int64_t *arguments) {
   run_workers(context, NULL, (size_t)arguments[0], 1);
 }
 
+static void concurrent(void *context, const int64_t *arguments) {
+  struct bench *bench = context;
+  size_t count = (size_t)arguments[0], slots = (size_t)arguments[1];
+  if (slots < 1 || slots > SMALL_JOBS_MAX || count < slots) {
+    command_fail("a number out of range");
+  }
+  aclnn_plan *plan = small_plan(bench);
+  aclnn_execution *executions[SMALL_JOBS_MAX];
+  int64_t begun_ns[SMALL_JOBS_MAX];
+  int64_t *nanoseconds = malloc(count * sizeof *nanoseconds);
+  aclnn_error error;
+  int64_t begin_ns = timing_now_ns();
+  for (size_t begun = 0, ended = 0; ended < count;) {
+    if (begun < count && begun - ended < slots) {
+      size_t slot = begun++ % slots;
+      struct pool_job *job = small_job(bench, slot);
+      begun_ns[slot] = timing_now_ns();
+      check(aclnn_execution_begin(bench->plain, plan, job->tensors, job->tensor_count, &executions[slot],
+                                  &error),
+            &error);
+    } else {
+      size_t slot = ended % slots;
+      check(aclnn_execution_wait(executions[slot], NULL, &error), &error);
+      nanoseconds[ended++] = timing_now_ns() - begun_ns[slot];
+      pool_job_check(&bench->small_jobs[slot]);
+    }
+  }
+  timing_answer(begin_ns, timing_now_ns(), nanoseconds, count);
+  free(nanoseconds);
+}
+
 static void pipelined(void *context, const int64_t *arguments) {
   struct bench *bench = context;
   size_t count = (size_t)arguments[0], depth = (size_t)arguments[1];
@@ -211,6 +243,7 @@ static void forward(void *context, const int64_t *arguments) {
 static const struct command commands[] = {
     {"sizes", 0, sizes},
     {"small", 2, small},
+    {"concurrent", 2, concurrent},
     {"oneshot", 1, oneshot},
     {"pipelined", 2, pipelined},
     {"backward", POOL_SHAPE_DIMS + 1, backward},

@@ -25,6 +25,7 @@ BARE_THREADS = f"bare, {CONCURRENCY} threads"
 # Chunks may be encoded where the sender finds that quicker, which is what clients do by themselves, or never are.
 OURS = "ours"
 OURS_PLAIN = "ours, never encoded"
+OURS_THREADS = f"ours, {CONCURRENCY} threads"
 PLAIN, ENCODED = 0, 1
 
 
@@ -98,6 +99,11 @@ def small(client, figure, calls, threads):
     return client.ask("small", calls, threads)[figure]
 
 
+def concurrent_rate(client, calls):
+    """One thread with so many calls under way, as bare has them."""
+    return client.ask("concurrent", calls, CONCURRENCY)["per_second"]
+
+
 def pipelined(client, jobs):
     return client.ask("pipelined", jobs, DEPTH)["per_second"]
 
@@ -113,8 +119,9 @@ def small_rows(stage, effort):
     yield rows.Row(stage.link.name, CONCURRENT, "1/s", False), {
         "bare": call(echo, stage, "per_second", concurrent, 1, CONCURRENCY, 0),
         BARE_THREADS: call(echo, stage, "per_second", concurrent, CONCURRENCY, 1, 0),
-        OURS: call(small, stage.ours, "per_second", concurrent, CONCURRENCY),
-        "python service": call(small, stage.service, "per_second", concurrent // SERVICE_SHARE, CONCURRENCY),
+        OURS: call(concurrent_rate, stage.ours, concurrent),
+        OURS_THREADS: call(small, stage.ours, "per_second", concurrent, CONCURRENCY),
+        "python service": call(concurrent_rate, stage.service, concurrent // SERVICE_SHARE),
     }
     yield rows.Row(stage.link.name, PIPELINED, "1/s", False), {
         ALONE: call(small, stage.ours, "per_second", calls, 1),
