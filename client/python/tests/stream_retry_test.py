@@ -4,60 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any, Awaitable, Callable, Dict, List
+from functools import partial
+from typing import Any, Callable, Dict, List
 
 import grpc
 import numpy as np
 import pytest
 
-from aclnn_client import AclnnError, Client
+from aclnn_client import AclnnError
 from aclnn_client import _operations as operations
-from aclnn_client.aio import AsyncClient
+from either_client import KINDS, run_with
 from fake_operators import Refusal
 from fake_server import FakeServer, Hold
 from sample_jobs import BACKWARD, backward_plan, data_of, example, expected_gradient
 
-Body = Callable[[Any], Awaitable[None]]
 LOST = Refusal("UNAVAILABLE", "", "Socket closed")
 DRAINING = Refusal("UNAVAILABLE", "DRAINING", "draining", retry_ms=1)
 REPLIES_PER_JOB = 3  # accepted, a chunk, done
 CODE = grpc.StatusCode
 
 
-class Awaitables:
-    """The synchronous client or a stream of it, with methods that can be awaited."""
-
-    def __init__(self, wrapped: Any) -> None:
-        self._wrapped = wrapped
-
-    def stream(self, timeout: Any = None) -> "Awaitables":
-        return Awaitables(self._wrapped.stream(timeout))
-
-    def __getattr__(self, name: str) -> Any:
-        async def method(*positional: Any, **named: Any) -> Any:
-            return getattr(self._wrapped, name)(*positional, **named)
-
-        return method
-
-    async def __aenter__(self) -> "Awaitables":
-        return self
-
-    async def __aexit__(self, *exception: Any) -> None:
-        self._wrapped.close()
-
-
-@pytest.fixture(params=["sync", "asyncio"])
+@pytest.fixture(params=KINDS)
 def run(request: Any, server: FakeServer) -> Callable[..., None]:
     """Runs a coroutine with a client of its own, of either kind."""
-
-    async def main(body: Body, options: Dict[str, Any]) -> None:
-        asynchronous = request.param == "asyncio"
-        options = {"timeout": 60, **options}
-        made = AsyncClient(server.address, **options) if asynchronous else Client(server.address, **options)
-        async with made if asynchronous else Awaitables(made) as client:
-            await body(client)
-
-    return lambda body, **options: asyncio.run(main(body, options))
+    return partial(run_with, request.param, server.address)
 
 
 async def submit_all(client: Any, stream: Any, jobs: List[Dict[str, np.ndarray]], how: str) -> None:
@@ -291,9 +261,7 @@ def test_a_plan_that_the_server_forgot_is_made_anew_for_later_jobs_too(server: F
 
 
 @pytest.mark.parametrize("how", ["repeatable", "one_shot"])
-def test_what_is_submitted_while_plans_are_made_anew_has_the_right_one(
-    server: FakeServer, run: Any, how: str
-) -> None:
+def test_a_plan_of_which_nothing_was_sent_is_kept(server: FakeServer, run: Any, how: str) -> None:
     jobs = [example() for _ in range(2)]
     hold = server.faults.holds["DestroyExecutor"] = Hold()
 
@@ -302,6 +270,7 @@ def test_what_is_submitted_while_plans_are_made_anew_has_the_right_one(
             once = await backward_plan(client, jobs[0])
             later = await backward_plan(client, jobs[1], repeatable=how == "repeatable")
             server.faults.lose_after_replies = [1]
+            server.faults.refusals["GetWorkspaceSize"] = [DRAINING]
             await stream.submit(once, data_of(jobs[0]))
             await happened(hold.reached)
             await stream.submit(later, data_of(jobs[1]))
@@ -309,7 +278,8 @@ def test_what_is_submitted_while_plans_are_made_anew_has_the_right_one(
             await check_results(stream, jobs)
 
     run(body)
-    assert server.seen == {"GetWorkspaceSize": 3, "DestroyExecutor": 1, "Execute": 2}
+    # Two plans, then the first one anew: refused, and granted.
+    assert server.seen == {"GetWorkspaceSize": 4, "DestroyExecutor": 2, "Execute": 2}
 
 
 def test_a_job_of_a_plan_that_is_just_made_anew_waits_for_it(server: FakeServer, run: Any) -> None:
