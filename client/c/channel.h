@@ -1,9 +1,9 @@
 // The connection to a server and the calls on it. The only module of the client that knows gRPC.
 //
 // There is no thread of our own: the thread that makes a call also waits for its events (channel_call_next;
-// event_queue.h tells how several do). A channel may be used by any number of threads at once; a call by one
-// at a time, except that channel_cancel_all reaches it from anywhere. Calls are closed before their channel
-// is.
+// channel_event_queue.h tells how several do). A channel may be used by any number of threads at once; a call
+// by one at a time, except that channel_cancel_all reaches it from anywhere. Calls are closed before their
+// channel is.
 #ifndef ACLNN_CLIENT_C_CHANNEL_H
 #define ACLNN_CLIENT_C_CHANNEL_H
 

@@ -3,8 +3,8 @@
 #define ACLNN_CLIENT_C_CHANNEL_PRIVATE_H
 
 #include "client/c/channel.h"
+#include "client/c/channel_event_queue.h"
 #include "client/c/channel_sockets.h"
-#include "client/c/event_queue.h"
 
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc.h>
@@ -50,7 +50,8 @@ struct channel {
   pthread_cond_t cancelled;
   uint64_t cancel_generation;
   struct channel_call *live;
-  struct channel_call *idle; // ended ones, kept for the next until the channel closes: see event_queue.h
+  struct channel_call
+      *idle; // ended ones, kept for the next until the channel closes: see channel_event_queue.h
 };
 
 bool channel_fail_cancelled(aclnn_error *error);

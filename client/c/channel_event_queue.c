@@ -1,4 +1,4 @@
-#include "client/c/event_queue.h"
+#include "client/c/channel_event_queue.h"
 
 #include "client/c/handover.h"
 

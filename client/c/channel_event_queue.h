@@ -8,8 +8,8 @@
 // An operation's tag is a struct event_tag inside an object that a struct event_waiter stands for. Any thread
 // may wait, for one waiter one at a time. Waiters have got all their events before the queue is destroyed,
 // and are destroyed after it: other threads may still be about to wake them.
-#ifndef ACLNN_CLIENT_C_EVENT_QUEUE_H
-#define ACLNN_CLIENT_C_EVENT_QUEUE_H
+#ifndef ACLNN_CLIENT_C_CHANNEL_EVENT_QUEUE_H
+#define ACLNN_CLIENT_C_CHANNEL_EVENT_QUEUE_H
 
 #include "client/c/clock.h"
 
