@@ -35,10 +35,23 @@ static void copy_with_positions(const struct forward_elements *elements, int64_t
   copy_words(&to, from, at, positions, count - at, false);
 }
 
+// Called through the table, so never inline: what was compared before comes before it.
+static bool noted_nan(void) {
+#if NOTES_NAN
+  uint32_t state = _mm_getcsr();
+  if ((state & _MM_EXCEPT_INVALID) != 0) {
+    _mm_setcsr(state & ~(uint32_t)_MM_EXCEPT_INVALID);
+    return true;
+  }
+#endif
+  return false;
+}
+
 const struct forward_vector_path FORWARD_VECTOR_PATH = {
     .lanes = LANES,
     .words = WORDS,
     .wide_lanes = WIDE_LANES,
+    .noted_nan = noted_nan,
     .reduce_rows = reduce_rows,
     .reduce_runs = reduce_runs,
     .pool_short_runs = pool_short_runs,

@@ -95,8 +95,11 @@ struct forward_vector_path {
   int64_t lanes;      // elements of a vector
   int64_t words;      // lanes of 32 bits
   int64_t wide_lanes; // of 64 bits
+  // Whether the processor has noted a NaN on this thread since it was asked last. Only what reduce_rows has
+  // compared is of interest: asked for before and after it.
+  bool (*noted_nan)(void);
   // The best candidate of each column. `merge` lets the candidates that are there compete. True if a NaN was
-  // among what was read. There is room for `lanes` candidates at least.
+  // among what was read, and not noted by the processor. There is room for `lanes` candidates at least.
   bool (*reduce_rows)(const struct forward_elements *elements, const struct forward_piece *piece, bool merge,
                       int64_t *candidates);
   // The same with runs, which become wide_lanes candidates each; with_nan tells of each.

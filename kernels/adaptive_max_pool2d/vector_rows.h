@@ -12,6 +12,10 @@
 #define COLUMNS_AT_ONCE 4
 #endif
 
+// Rows of so few vectors leave it to the processor to note NaN. Longer ones are bound by the memory: without
+// the comparisons they were no faster, or slower.
+#define NOTED_VECTORS_MAX 3
+
 INLINE void store_candidates(const struct best *best, const struct origin *origin, int64_t lanes, bool merge,
                              int64_t *to) {
   wides candidates[NUMBER_GROUPS];
@@ -30,6 +34,7 @@ INLINE void reduce_columns(const struct forward_elements *elements, const struct
                            int64_t *candidates) {
   const element *rows = element_at(elements, piece->offset);
   bool whole = left == INT64_MAX;
+  bool noted = NOTES_NAN && vectors <= NOTED_VECTORS_MAX;
   struct best best[COLUMNS_AT_ONCE];
   int64_t columns[COLUMNS_AT_ONCE];
   UNROLLED for (int i = 0; i < vectors; i++) {
@@ -37,7 +42,9 @@ INLINE void reduce_columns(const struct forward_elements *elements, const struct
     columns[i] = column + i * LANES < last ? column + i * LANES : last;
     numbers raw = whole ? load_raw(rows + columns[i]) : load_first(rows, left);
     best[i] = (struct best){numbers_of(raw), {0}};
-    watch_two(watch, best[i].values, best[i].values);
+    if (!noted || piece->rows == 1) {
+      watch_two(watch, best[i].values, best[i].values);
+    }
   }
   const char *wanted_soon = (const char *)(rows + (2 * piece->rows + 1) * piece->row_stride);
   const int64_t row_bytes = piece->row_stride * (int64_t)sizeof *rows;
@@ -53,7 +60,7 @@ INLINE void reduce_columns(const struct forward_elements *elements, const struct
       values[i] = numbers_of(raw);
     }
     wanted_soon += row_bytes;
-    UNROLLED for (int i = 0; i < vectors; i += 2) {
+    UNROLLED for (int i = 0; i < vectors && !noted; i += 2) {
       watch_two(watch, values[i], values[i + 1 < vectors ? i + 1 : i]);
     }
     UNROLLED for (int i = 0; i < vectors; i++) {

@@ -26,6 +26,21 @@ static bool reduce_row(const struct vector_job *job, const struct cursor *cursor
   return with_nan;
 }
 
+// Candidates of rows from `unit` on. A bit for each row with a NaN; for those that the processor notes only
+// if it is asked after each row, which takes time.
+static uint64_t reduce_block(const struct vector_job *job, const struct chunk *chunk, struct block *block,
+                             int64_t unit, int64_t rows, int64_t pitch, bool ask) {
+  uint64_t with_nan = 0;
+  struct cursor cursor = forward_cursor_at(job, (size_t)unit);
+  for (int64_t i = 0; i < rows; i++) {
+    bool nan = reduce_row(job, &cursor, chunk, block->candidates + i * pitch);
+    nan |= ask && job->path->noted_nan();
+    with_nan |= (uint64_t)nan << i;
+    forward_cursor_advance(&cursor);
+  }
+  return with_nan;
+}
+
 // Rows from `unit` on, of a task that goes on to `task_end`.
 static void pool_block_of_rows(const struct vector_job *job, const struct chunk *chunk, struct block *block,
                                int64_t unit, int64_t rows, int64_t task_end) {
@@ -33,11 +48,10 @@ static void pool_block_of_rows(const struct vector_job *job, const struct chunk 
   int64_t pitch = (chunk->columns + lanes - 1) / lanes * lanes;
   int64_t columns = job->forward->plan->output_out.columns;
   bool is_row = chunk->outputs == columns;
-  uint64_t with_nan = 0;
-  struct cursor cursor = forward_cursor_at(job, (size_t)unit);
-  for (int64_t i = 0; i < rows; i++) {
-    with_nan |= (uint64_t)reduce_row(job, &cursor, chunk, block->candidates + i * pitch) << i;
-    forward_cursor_advance(&cursor);
+  (void)job->path->noted_nan(); // forgets what was noted before
+  uint64_t with_nan = reduce_block(job, chunk, block, unit, rows, pitch, false);
+  if (job->path->noted_nan()) {
+    with_nan = reduce_block(job, chunk, block, unit, rows, pitch, true);
   }
   if (operator_run_is_cancelled(job->forward->run)) {
     return; // not all candidates are there
