@@ -14,7 +14,7 @@
 
 // Rows of so few vectors leave it to the processor to note NaN. Longer ones are bound by the memory: without
 // the comparisons they were no faster, or slower.
-#define NOTED_VECTORS_MAX 3
+#define NOTED_VECTORS_MAX 4
 
 INLINE void store_candidates(const struct best *best, const struct origin *origin, int64_t lanes, bool merge,
                              int64_t *to) {

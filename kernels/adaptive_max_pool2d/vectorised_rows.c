@@ -3,10 +3,8 @@
 
 // Candidates of the columns of one row of outputs. True if there is a NaN.
 static bool reduce_row(const struct vector_job *job, const struct cursor *cursor, const struct chunk *chunk,
-                       int64_t *candidates) {
+                       int64_t rows_at_once, int64_t *candidates) {
   const struct plane_view *self = cursor->self;
-  int64_t rows_at_once = FORWARD_PIECE_ELEMENTS / self->columns;
-  rows_at_once = rows_at_once > 0 ? rows_at_once : 1;
   bool with_nan = false;
   for (int64_t row = cursor->begin; row < cursor->end; row += rows_at_once) {
     if (operator_run_is_cancelled(job->forward->run)) {
@@ -32,8 +30,10 @@ static uint64_t reduce_block(const struct vector_job *job, const struct chunk *c
                              int64_t unit, int64_t rows, int64_t pitch, bool ask) {
   uint64_t with_nan = 0;
   struct cursor cursor = forward_cursor_at(job, (size_t)unit);
+  int64_t rows_at_once = FORWARD_PIECE_ELEMENTS / cursor.self->columns;
+  rows_at_once = rows_at_once > 0 ? rows_at_once : 1;
   for (int64_t i = 0; i < rows; i++) {
-    bool nan = reduce_row(job, &cursor, chunk, block->candidates + i * pitch);
+    bool nan = reduce_row(job, &cursor, chunk, rows_at_once, block->candidates + i * pitch);
     nan |= ask && job->path->noted_nan();
     with_nan |= (uint64_t)nan << i;
     forward_cursor_advance(&cursor);
