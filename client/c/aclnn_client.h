@@ -162,11 +162,12 @@ aclnn_result aclnn_execute(aclnn_client *client, aclnn_plan *plan, aclnn_tensor 
                            aclnn_summary *summary, aclnn_error *error);
 
 // The same in two halves, for one thread with many jobs under way: begin sends the inputs, wait is
-// aclnn_execute from there on and frees the execution in any case. They can be waited for in any order and on
-// any thread; the client's timeout counts from the begin. Only what no other try could mend fails at once,
-// such as a tensor that doesn't fit the plan; then there is no execution. Until the wait has returned, plan,
-// tensors and their data must stay valid and a plan that isn't repeatable is this execution's alone. Many of
-// them are quicker than as many threads: no thread has to be woken for each reply.
+// aclnn_execute from there on and frees the execution in any case. They can be waited for in any order, on
+// any thread, those of one plan by one thread at a time; the client's timeout counts from the begin. Only
+// what no other try could mend fails at once, such as a tensor that doesn't fit the plan; then there is no
+// execution. Until the wait has returned, plan, tensors and their data must stay valid and a plan that isn't
+// repeatable is this execution's alone. Many of them are quicker than as many threads: no thread has to be
+// woken for each reply.
 typedef struct aclnn_execution aclnn_execution;
 aclnn_result aclnn_execution_begin(aclnn_client *client, aclnn_plan *plan, aclnn_tensor *tensors,
                                    size_t tensor_count, aclnn_execution **execution, aclnn_error *error);

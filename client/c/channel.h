@@ -95,6 +95,10 @@ void channel_call_read_on(struct channel_call *call);
 
 // After CHANNEL_ENDED: true if the server ended the call well.
 bool channel_call_result(struct channel_call *call, aclnn_error *error);
+// The failure of a call that ended well, but before what was to come: `what` went wrong, unless the client
+// itself cut it off, by channel_cancel_all or its deadline. gRPC drops messages then that it has received,
+// but not an OK that came with them. Returns false.
+bool channel_call_fail_incomplete(struct channel_call *call, const char *what, aclnn_error *error);
 
 // Ends the call if it hasn't ended and frees it. Memory that was lent may come back later: see the lease.
 void channel_call_close(struct channel_call *call);

@@ -32,6 +32,7 @@ static struct channel_call *create_call(struct channel *channel, const struct ca
   call->code = GRPC_STATUS_UNKNOWN;
   call->details = grpc_empty_slice();
   call->scope = *scope;
+  call->deadline_ns = deadline_ns;
   grpc_metadata_array_init(&call->initial_metadata);
   grpc_metadata_array_init(&call->trailing_metadata);
   call->call = grpc_channel_create_call(
@@ -312,6 +313,19 @@ bool channel_call_result(struct channel_call *call, aclnn_error *error) {
   return error_from_call(error, (int)call->code, message, details, size);
 }
 
+bool channel_call_fail_incomplete(struct channel_call *call, const char *what, aclnn_error *error) {
+  pthread_mutex_lock(&call->channel->lock);
+  bool cancelled = call->cancelled;
+  pthread_mutex_unlock(&call->channel->lock);
+  if (cancelled) {
+    return channel_fail_cancelled(error);
+  }
+  if (clock_now_ns() >= call->deadline_ns) {
+    return channel_fail_timed_out(&call->scope, error);
+  }
+  return error_fail(error, REASON_INTERNAL, NULL, "%s", what);
+}
+
 void channel_call_close(struct channel_call *call) {
   if (is_under_way(call)) {
     grpc_call_cancel(call->call, NULL);
@@ -375,7 +389,7 @@ bool channel_unary(struct channel *channel, const struct call_scope *scope, cons
   assert(event == CHANNEL_ENDED);
   bool ok = channel_call_result(call, error);
   if (ok && call->received == NULL) {
-    ok = error_fail(error, REASON_INTERNAL, NULL, "%s ended well, but without a reply", method);
+    ok = channel_call_fail_incomplete(call, "the call ended well, but without a reply", error);
   } else if (call->received != NULL) {
     list_spans(call);
     ok = ok && copy_message(call, response, error);

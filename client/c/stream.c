@@ -135,7 +135,7 @@ static bool receive(aclnn_stream *stream, aclnn_error *error) {
 
 static bool ended(aclnn_stream *stream, aclnn_error *error) {
   if (channel_call_result(stream->call, error)) {
-    (void)error_fail(error, REASON_INTERNAL, NULL, "the server ended the stream before its jobs");
+    (void)channel_call_fail_incomplete(stream->call, "the server ended the stream before its jobs", error);
   }
   return fail(stream, error);
 }

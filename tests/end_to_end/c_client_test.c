@@ -158,14 +158,12 @@ static void executions_are_waited_for_on_any_thread(void **state) {
   struct identity_job jobs[8];
   struct wait_elsewhere waits[8];
   pthread_t threads[8];
-  aclnn_plan *plan;
+  aclnn_plan *plans[8];
   aclnn_error error;
   for (int i = 0; i < 8; i++) {
     identity_job_init(&jobs[i], 30, 40, i);
-  }
-  must(aclnn_get_workspace_size(client, &jobs[0].arguments, true, 0, &plan, &error), &error);
-  for (int i = 0; i < 8; i++) {
-    must(aclnn_execution_begin(client, plan, jobs[i].tensors, 4, &waits[i].execution, &error), &error);
+    must(aclnn_get_workspace_size(client, &jobs[i].arguments, true, 0, &plans[i], &error), &error);
+    must(aclnn_execution_begin(client, plans[i], jobs[i].tensors, 4, &waits[i].execution, &error), &error);
   }
   for (int i = 0; i < 8; i++) {
     assert_int_equal(pthread_create(&threads[i], NULL, wait_elsewhere, &waits[i]), 0);
@@ -175,8 +173,8 @@ static void executions_are_waited_for_on_any_thread(void **state) {
     assert_int_equal(waits[i].result, ACLNN_OK);
     identity_job_check(&jobs[i]);
     identity_job_free(&jobs[i]);
+    must(aclnn_destroy(client, plans[i], &error), &error);
   }
-  must(aclnn_destroy(client, plan, &error), &error);
 }
 
 static void execution_of_a_used_one_shot_fails_when_it_is_waited_for(void **state) {

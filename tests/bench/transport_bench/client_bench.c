@@ -29,7 +29,7 @@ static const int64_t small_shape[POOL_SHAPE_DIMS] = {1, 1, 4, 4, 2, 2};
 
 struct bench {
   aclnn_client *plain, *codec;
-  aclnn_plan *plan; // the small job's
+  aclnn_plan *plans[SMALL_JOBS_MAX]; // the small jobs': a plan is one thread's at a time
   struct pool_job small_jobs[SMALL_JOBS_MAX];
   struct pool_job *jobs[JOBS_KEPT_MAX];
   size_t job_count;
@@ -58,20 +58,20 @@ static struct pool_job *small_job(struct bench *bench, size_t number) {
   return job;
 }
 
-static aclnn_plan *small_plan(struct bench *bench) {
-  if (bench->plan == NULL) {
+static aclnn_plan *small_plan(struct bench *bench, size_t number) {
+  aclnn_plan **plan = &bench->plans[number];
+  if (*plan == NULL) {
     aclnn_error error;
-    check(aclnn_get_workspace_size(bench->plain, &small_job(bench, 0)->arguments, true, 0, &bench->plan,
-                                   &error),
+    check(aclnn_get_workspace_size(bench->plain, &small_job(bench, number)->arguments, true, 0, plan, &error),
           &error);
   }
-  return bench->plan;
+  return *plan;
 }
 
 static void sizes(void *context, const int64_t *arguments) {
   (void)arguments;
   size_t handle_bytes = 0;
-  (void)aclnn_plan_executor(small_plan(context), &handle_bytes);
+  (void)aclnn_plan_executor(small_plan(context, 0), &handle_bytes);
   command_figure("request_bytes", (double)(handle_bytes + 2 * 4 * 4 + REQUEST_ENVELOPE_BYTES));
   command_figure("reply_bytes", 4 * 4 * 4 + REPLY_ENVELOPE_BYTES);
 }
@@ -103,7 +103,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-static void run_workers(struct bench *bench, aclnn_plan *plan, size_t calls, size_t threads) {
+static void run_workers(struct bench *bench, bool one_shot, size_t calls, size_t threads) {
   if (threads < 1 || threads > SMALL_JOBS_MAX || calls < threads) {
     command_fail("a number out of range");
   }
@@ -111,6 +111,7 @@ static void run_workers(struct bench *bench, aclnn_plan *plan, size_t calls, siz
   int64_t *nanoseconds = malloc(each * threads * sizeof *nanoseconds);
   struct worker workers[SMALL_JOBS_MAX];
   for (size_t i = 0; i < threads; ++i) {
+    aclnn_plan *plan = one_shot ? NULL : small_plan(bench, i);
     workers[i] = (struct worker){bench->plain, plan, small_job(bench, i), each, nanoseconds + i * each, 0};
   }
   int64_t begin_ns = timing_now_ns();
@@ -128,11 +129,11 @@ static void run_workers(struct bench *bench, aclnn_plan *plan, size_t calls, siz
 
 static void small(void *context, const int64_t *arguments) {
   struct bench *bench = context;
-  run_workers(bench, small_plan(bench), (size_t)arguments[0], (size_t)arguments[1]);
+  run_workers(bench, false, (size_t)arguments[0], (size_t)arguments[1]);
 }
 
 static void oneshot(void *context, const int64_t *arguments) {
-  run_workers(context, NULL, (size_t)arguments[0], 1);
+  run_workers(context, true, (size_t)arguments[0], 1);
 }
 
 static void concurrent(void *context, const int64_t *arguments) {
@@ -141,7 +142,7 @@ static void concurrent(void *context, const int64_t *arguments) {
   if (slots < 1 || slots > SMALL_JOBS_MAX || count < slots) {
     command_fail("a number out of range");
   }
-  aclnn_plan *plan = small_plan(bench);
+  aclnn_plan *plan = small_plan(bench, 0);
   aclnn_execution *executions[SMALL_JOBS_MAX];
   int64_t begun_ns[SMALL_JOBS_MAX];
   int64_t *nanoseconds = malloc(count * sizeof *nanoseconds);
@@ -172,7 +173,7 @@ static void pipelined(void *context, const int64_t *arguments) {
   if (depth < 1 || depth > SMALL_JOBS_MAX || count < 1) {
     command_fail("a number out of range");
   }
-  aclnn_plan *plan = small_plan(bench);
+  aclnn_plan *plan = small_plan(bench, 0);
   for (size_t i = 0; i < depth; ++i) {
     (void)small_job(bench, i);
   }
