@@ -24,7 +24,7 @@ static grpc_arg integer_argument(const char *key, int value) {
   return (grpc_arg){.type = GRPC_ARG_INTEGER, .key = (char *)key, .value.integer = value};
 }
 
-static grpc_channel *connect_lazily(const char *address, struct channel_sockets *sockets) {
+static grpc_channel *connect_lazily(const char *address, bool far, struct channel_sockets *sockets) {
   grpc_arg arguments[] = {
       // Each client has a connection of its own: what one does to it is not another's trouble.
       integer_argument(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1),
@@ -32,8 +32,7 @@ static grpc_channel *connect_lazily(const char *address, struct channel_sockets 
       integer_argument(GRPC_ARG_ENABLE_RETRIES, 0),
       integer_argument(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MIN_MS),
       integer_argument(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MAX_MS),
-      // Replies are read as they come, so the window may grow with the link.
-      integer_argument(GRPC_ARG_HTTP2_BDP_PROBE, 1),
+      integer_argument(GRPC_ARG_HTTP2_BDP_PROBE, far),
       // With keepalive on, gRPC also gives TCP this time to get sent bytes acknowledged.
       integer_argument(GRPC_ARG_KEEPALIVE_TIME_MS, KEEPALIVE_TIME_MS),
       integer_argument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, KEEPALIVE_TIMEOUT_MS),
@@ -45,6 +44,15 @@ static grpc_channel *connect_lazily(const char *address, struct channel_sockets 
   grpc_channel *channel = grpc_channel_create(address, credentials, &list);
   grpc_channel_credentials_release(credentials);
   return channel;
+}
+
+static void destroy_channels(struct channel *channel) {
+  if (channel->near != NULL) {
+    grpc_channel_destroy(channel->near);
+  }
+  if (channel->far != NULL) {
+    grpc_channel_destroy(channel->far);
+  }
 }
 
 bool channel_open(const char *address, struct channel **channel, aclnn_error *error) {
@@ -60,8 +68,11 @@ bool channel_open(const char *address, struct channel **channel, aclnn_error *er
     return error_fail(error, REASON_INTERNAL, NULL, "no memory for a client");
   }
   opened->sockets = channel_sockets_create();
-  opened->channel = connect_lazily(address, opened->sockets);
-  if (opened->channel == NULL) {
+  channel_distance_init(&opened->distance);
+  opened->near = connect_lazily(address, false, opened->sockets);
+  opened->far = connect_lazily(address, true, opened->sockets);
+  if (opened->near == NULL || opened->far == NULL) {
+    destroy_channels(opened);
     channel_sockets_release(opened->sockets);
     event_queue_destroy(opened->events);
     grpc_shutdown();
@@ -82,7 +93,7 @@ static void free_idle_call(struct channel_call *call) {
 
 void channel_close(struct channel *channel) {
   assert(channel->live == NULL);
-  grpc_channel_destroy(channel->channel);
+  destroy_channels(channel);
   event_queue_destroy(channel->events);
   struct channel_call *call, *next;
   LL_FOREACH_SAFE(channel->idle, call, next) {
@@ -152,7 +163,8 @@ bool channel_pause(struct channel *channel, const struct call_scope *scope, int6
   if (cancelled) {
     return channel_fail_cancelled(error);
   }
-  grpc_channel_reset_connect_backoff(channel->channel);
+  grpc_channel_reset_connect_backoff(channel->near);
+  grpc_channel_reset_connect_backoff(channel->far);
   return true;
 }
 

@@ -35,8 +35,9 @@ static struct channel_call *create_call(struct channel *channel, const struct ca
   call->deadline_ns = deadline_ns;
   grpc_metadata_array_init(&call->initial_metadata);
   grpc_metadata_array_init(&call->trailing_metadata);
+  grpc_channel *way = channel_distance_is_far(&channel->distance) ? channel->far : channel->near;
   call->call = grpc_channel_create_call(
-      channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS, event_queue_completions(channel->events),
+      way, NULL, GRPC_PROPAGATE_DEFAULTS, event_queue_completions(channel->events),
       grpc_slice_from_static_string(method), NULL, event_deadline(deadline_ns), NULL);
   assert(call->call != NULL);
   if (!channel_enlist(call, scope->cancel_generation)) {
@@ -89,6 +90,21 @@ bool channel_call_open(struct channel *channel, const struct call_scope *scope, 
   return true;
 }
 
+static void set_begun(struct channel_call *call) {
+  call->begun = true;
+  call->awaits_reply = channel_distance_is_open(&call->channel->distance);
+  if (call->awaits_reply) {
+    call->begun_ns = clock_now_ns();
+  }
+}
+
+static void learn_distance(struct channel_call *call) {
+  if (call->awaits_reply) {
+    call->awaits_reply = false;
+    channel_distance_learn(&call->channel->distance, clock_now_ns() - call->begun_ns);
+  }
+}
+
 static void start_status(struct channel_call *call) {
   const grpc_op status = receive_status_operation(call);
   start(call, BATCH_STATUS, &status, 1);
@@ -99,7 +115,7 @@ static void begin(struct channel_call *call) {
   if (call->begun) {
     return;
   }
-  call->begun = true;
+  set_begun(call);
   start_status(call);
   const grpc_op receive[] = {
       receive_initial_metadata_operation(call),
@@ -163,7 +179,8 @@ static size_t size_of_parts(const struct channel_part *parts, size_t part_count)
 
 // One batch for the call's only message and the reply.
 static void start_exchange(struct channel_call *call, grpc_byte_buffer *message) {
-  call->begun = call->headers_sent = true;
+  set_begun(call);
+  call->headers_sent = true;
   const grpc_op operations[] = {
       {.op = GRPC_OP_SEND_INITIAL_METADATA},
       {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message},
@@ -273,6 +290,7 @@ enum channel_event channel_call_next(struct channel_call *call, int64_t deadline
       return CHANNEL_SENT;
     }
     if (batch == BATCH_RECEIVE && call->received != NULL) {
+      learn_distance(call);
       list_spans(call);
       return CHANNEL_RECEIVED;
     }
@@ -382,12 +400,15 @@ bool channel_unary(struct channel *channel, const struct call_scope *scope, cons
       receive_message_operation(call),
       receive_status_operation(call),
   };
-  call->begun = true;
+  set_begun(call);
   start(call, BATCH_STATUS, operations, sizeof operations / sizeof operations[0]);
   grpc_byte_buffer_destroy(buffer);
   enum channel_event event = channel_call_next(call, CLOCK_NEVER);
   assert(event == CHANNEL_ENDED);
   bool ok = channel_call_result(call, error);
+  if (ok) {
+    learn_distance(call);
+  }
   if (ok && call->received == NULL) {
     ok = channel_call_fail_incomplete(call, "the call ended well, but without a reply", error);
   } else if (call->received != NULL) {

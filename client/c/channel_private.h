@@ -3,6 +3,7 @@
 #define ACLNN_CLIENT_C_CHANNEL_PRIVATE_H
 
 #include "client/c/channel.h"
+#include "client/c/channel_distance.h"
 #include "client/c/channel_event_queue.h"
 #include "client/c/channel_sockets.h"
 
@@ -25,7 +26,9 @@ struct channel_call {
   struct event_waiter waiter;
   struct event_tag tags[BATCH_COUNT];
   bool under_way[BATCH_COUNT];
-  bool begun; // receives
+  bool begun;        // receives
+  bool awaits_reply; // that tells how far the server is
+  int64_t begun_ns;  // if so
   bool headers_sent;
   bool sends_end_alone;   // BATCH_SEND carries no message: no CHANNEL_SENT for it
   int64_t stuck_after_ns; // once the status is there: when what is still under way counts as stuck
@@ -45,7 +48,8 @@ struct channel_call {
 };
 
 struct channel {
-  grpc_channel *channel;
+  grpc_channel *near, *far; // the one that connects is chosen call by call: see channel_distance.h
+  struct channel_distance distance;
   struct event_queue *events;
   struct channel_sockets *sockets; // NULL: not to be had from this gRPC
   pthread_mutex_t lock;            // guards all below; never held while waiting for gRPC
