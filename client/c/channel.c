@@ -124,7 +124,6 @@ void channel_cancel_all(struct channel *channel) {
   pthread_cond_broadcast(&channel->cancelled);
   struct channel_call *call;
   DL_FOREACH(channel->live, call) {
-    call->cancelled = true;
     grpc_call_cancel(call->call, NULL);
   }
   pthread_mutex_unlock(&channel->lock);
@@ -202,7 +201,6 @@ bool channel_enlist(struct channel_call *call, uint64_t cancel_generation) {
   struct channel *channel = call->channel;
   pthread_mutex_lock(&channel->lock);
   bool current = channel->cancel_generation == cancel_generation;
-  call->cancelled = false;
   if (current) {
     DL_APPEND(channel->live, call);
   }

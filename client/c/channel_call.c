@@ -333,7 +333,7 @@ bool channel_call_result(struct channel_call *call, aclnn_error *error) {
 
 bool channel_call_fail_incomplete(struct channel_call *call, const char *what, aclnn_error *error) {
   pthread_mutex_lock(&call->channel->lock);
-  bool cancelled = call->cancelled;
+  bool cancelled = call->channel->cancel_generation != call->scope.cancel_generation;
   pthread_mutex_unlock(&call->channel->lock);
   if (cancelled) {
     return channel_fail_cancelled(error);

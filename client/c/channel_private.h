@@ -43,7 +43,6 @@ struct channel_call {
   size_t span_count, span_capacity;
   struct call_scope scope;
   int64_t deadline_ns; // at which gRPC ends the call
-  bool cancelled;      // by channel_cancel_all; guarded by the channel's lock
   struct channel_call *next, *prev;
 };
 

@@ -52,8 +52,12 @@ def upload_rate(client, effort, codec):
         large_bytes(effort), found["seconds"] - found["queue_seconds"] - found["compute_seconds"])
 
 
+def floor_rate(floor, direction, size, message):
+    return gigabytes_per_second(size, floor.ask(direction, size, min(size, message))["seconds"])
+
+
 def bare_rate(stage, direction, size):
-    return gigabytes_per_second(size, stage.bare.ask(direction, size, min(size, MESSAGE_BYTES))["seconds"])
+    return floor_rate(stage.bare, direction, size, MESSAGE_BYTES)
 
 
 def tcp_rate(stage, sent, received):

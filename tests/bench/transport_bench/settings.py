@@ -5,6 +5,7 @@ import statistics
 from common.turns import turns
 from transport_bench import links, loopback
 from transport_bench.stage import BARE_ARGUMENTS, BARE_QUEUES, Stage
+from transport_bench.tables import number
 
 MIB = 1 << 20
 ROUNDS, LONG_ROUNDS = 9, 3
@@ -37,17 +38,13 @@ def _arguments(changed):
     return (*(argument for argument in BARE_ARGUMENTS if argument.partition("=")[0] not in keys), *changed)
 
 
-def _stream(floor, direction, size, message):
-    return loopback.gigabytes_per_second(size, floor.ask(direction, size, min(size, message))["seconds"])
-
-
 def _echo(floor, figure, calls, slots):
     return floor.ask("echo", calls, 1, slots, *ECHO_BYTES, 0)[figure]
 
 
 def _figures(link, size):
     """{column: function of a floor and the bytes of a message}."""
-    columns = {f"{way}, GB/s": lambda floor, message, way=way: _stream(floor, way, size, message)
+    columns = {f"{way}, GB/s": lambda floor, message, way=way: loopback.floor_rate(floor, way, size, message)
                for way in ("download", "upload")}
     if not link.is_long:
         columns["echo p50, us"] = lambda floor, _message: _echo(floor, "p50_us", ECHO_CALLS, 1)
@@ -86,7 +83,6 @@ def lines(found):
     first = next(iter(found.values()))
     table = [f"| | {' | '.join(first)} |", f"|---|{'---|' * len(first)}"]
     for name, figures in found.items():
-        cells = (f"{value:.3g} ({value / first[column]:.2f})" if value < 1000 else f"{value:.0f} ({value / first[column]:.2f})"
-                 for column, value in figures.items())
+        cells = (f"{number(value)} ({value / first[column]:.2f})" for column, value in figures.items())
         table.append(f"| {name} | {' | '.join(cells)} |")
     return table

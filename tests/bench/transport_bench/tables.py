@@ -1,7 +1,8 @@
 """Rows as text."""
 
 
-def _number(value):
+def number(value):
+    """With three digits, or all before the point."""
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
@@ -17,6 +18,6 @@ def row_lines(rows):
         direction = "less is better" if row.lower_is_better else "more is better"
         lines.append(f"{row.name} ({row.unit}, {direction}; median, least, most, rounds)")
         for name, values in row.rounds.items():
-            figures = "".join(_number(value).rjust(9) for value in (row.median(name), min(values), max(values)))
+            figures = "".join(number(value).rjust(9) for value in (row.median(name), min(values), max(values)))
             lines.append(f"  {name.ljust(width)}{figures}{len(values):5}")
     return lines
