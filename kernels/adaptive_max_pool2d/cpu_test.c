@@ -160,8 +160,18 @@ static void large_planes_match_the_plain_computation(void **state) {
     int64_t rows;
     int64_t columns;
   } shapes[] = {
-      {"fp32[1,2,300,301]", 7, 7},    {"fp16[3,257,513]", 100, 64}, {"bf16[1,1,1,200000]", 1, 9},
-      {"fp32[1,1,1,200000]", 1, 999}, {"fp16[1,200000,1]", 777, 1}, {"bf16[70,30,50]", 31, 49},
+      {"fp32[1,2,300,301]", 7, 7},
+      {"fp16[3,257,513]", 100, 64},
+      {"bf16[1,1,1,200000]", 1, 9},
+      {"fp32[1,1,1,200000]", 1, 999},
+      {"fp16[1,200000,1]", 777, 1},
+      {"bf16[70,30,50]", 31, 49},
+      // Rows with more positions than 16 bits count, just as many, and one less; rows of several chunks.
+      {"bf16[2,120,700]", 1, 7},
+      {"fp16[1,128,512]", 1, 60},
+      {"bf16[1,131,500]", 1, 61},
+      {"fp16[1,9,5000]", 2, 999},
+      {"bf16[2,7,4096]", 2, 512},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
     for (int variant = 0; variant < 2; variant++) {
@@ -260,8 +270,9 @@ static const struct {
     {"[9,2,14]", 1, 7},  {"[2,4,84]", 2, 42}, {"[2,2,140]", 1, 70}, {"[3,20,2]", 10, 1},
     {"[2,4,44]", 2, 22}, {"[2,9,17]", 8, 16}, {"[2,8,8]", 15, 15},  {"[2,6,35]", 5, 34}, // pairs
     {"[2,12,38]", 2, 2}, {"[2,5,13]", 2, 3},  {"[2,5,33]", 2, 2},   {"[1,6,150]", 2, 7},
-    {"[2,3,20]", 3, 4},  {"[1,6,60]", 2, 7},                       // rows
-    {"[3,5,7]", 5, 7},   {"[40,1,3]", 1, 3},  {"[2,6,40]", 6, 40}, // copies
+    {"[2,3,20]", 3, 4},  {"[1,6,60]", 2, 7},                                            // rows
+    {"[2,6,56]", 2, 7},  {"[3,3,32]", 1, 8},  {"[70,3,6]", 1, 3},   {"[2,5,23]", 2, 9}, // of small windows
+    {"[3,5,7]", 5, 7},   {"[40,1,3]", 1, 3},  {"[2,6,40]", 6, 40},                      // copies
 };
 
 static void begin_way(struct operator_call *call, size_t way, size_t type, enum data_type index_type) {
@@ -308,6 +319,31 @@ static void the_first_of_equals_wins_on_every_way(void **state) {
     for (size_t row = 0; row < sizeof values / sizeof values[0]; row++) {
       for (int64_t k = 0; k < self->storage_elements; k++) {
         value_write(self->data_type, call.storages[SELF], k, values[row][random_between(&random, 0, 3) == 0]);
+      }
+      assert_runs_as_expected(&call, *state);
+    }
+    call_end(&call);
+  }
+}
+
+// Of few and of many bits, all negative too, and in the last row NaN: denormals, infinities, zeros of both
+// signs.
+static void any_bits_of_two_bytes_compare_as_numbers(void **state) {
+  struct random random = {18};
+  for (size_t i = 0; i < 3 * sizeof ways / sizeof ways[0]; i++) {
+    if (i % 3 == 0) {
+      continue; // fp32
+    }
+    struct operator_call call;
+    begin_way(&call, i / 3, i % 3, i % 2 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64);
+    const struct tensor_desc *self = call_desc(&call, SELF);
+    const uint16_t infinity = self->data_type == DATA_TYPE_FLOAT16 ? 0x7c00 : 0x7f80;
+    const int limits[] = {1, 2, 4, infinity + 1, infinity + 1, 0x8000};
+    for (size_t row = 0; row < sizeof limits / sizeof limits[0]; row++) {
+      uint16_t *elements = (uint16_t *)call.storages[SELF];
+      for (int64_t k = 0; k < self->storage_elements; k++) {
+        int magnitude = random_between(&random, 0, limits[row]);
+        elements[k] = (uint16_t)(magnitude | random_between(&random, row == 3 ? 1 : 0, 2) << 15);
       }
       assert_runs_as_expected(&call, *state);
     }
@@ -396,6 +432,7 @@ int main(void) {
       cmocka_unit_test(the_last_nan_of_a_window_wins),
       cmocka_unit_test(a_nan_at_any_place_wins_on_every_way),
       cmocka_unit_test(the_first_of_equals_wins_on_every_way),
+      cmocka_unit_test(any_bits_of_two_bytes_compare_as_numbers),
       cmocka_unit_test(windows_are_exact_at_large_sizes),
       cmocka_unit_test(no_batches_give_no_results),
       cmocka_unit_test(a_cancelled_run_ends_with_cancelled),

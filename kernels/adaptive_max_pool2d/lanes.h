@@ -66,6 +66,16 @@ typedef VECTOR_IN_MEMORY(uint16_t, FORWARD_VECTOR_BYTES / 2) halves_in_memory;
   { 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23 }
 #define INTERLEAVED_HIGH                                                                                     \
   { 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 }
+#define INTERLEAVED_HALVES_LOW                                                                               \
+  {                                                                                                          \
+    0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45,    \
+        14, 46, 15, 47                                                                                       \
+  }
+#define INTERLEAVED_HALVES_HIGH                                                                              \
+  {                                                                                                          \
+    16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60,  \
+        29, 61, 30, 62, 31, 63                                                                               \
+  }
 #elif FORWARD_VECTOR_BYTES == 32
 #define EACH_HALF_LANE                                                                                       \
   { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }
@@ -89,6 +99,10 @@ typedef VECTOR_IN_MEMORY(uint16_t, FORWARD_VECTOR_BYTES / 2) halves_in_memory;
   { 0, 8, 1, 9, 2, 10, 3, 11 }
 #define INTERLEAVED_HIGH                                                                                     \
   { 4, 12, 5, 13, 6, 14, 7, 15 }
+#define INTERLEAVED_HALVES_LOW                                                                               \
+  { 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23 }
+#define INTERLEAVED_HALVES_HIGH                                                                              \
+  { 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 }
 #else
 #define EACH_HALF_LANE                                                                                       \
   { 0, 1, 2, 3, 4, 5, 6, 7 }
@@ -112,6 +126,10 @@ typedef VECTOR_IN_MEMORY(uint16_t, FORWARD_VECTOR_BYTES / 2) halves_in_memory;
   { 0, 4, 1, 5 }
 #define INTERLEAVED_HIGH                                                                                     \
   { 2, 6, 3, 7 }
+#define INTERLEAVED_HALVES_LOW                                                                               \
+  { 0, 8, 1, 9, 2, 10, 3, 11 }
+#define INTERLEAVED_HALVES_HIGH                                                                              \
+  { 4, 12, 5, 13, 6, 14, 7, 15 }
 #endif
 
 // Has the memory send what is wanted soon. The place may lie outside: nothing is read then.
@@ -190,6 +208,15 @@ INLINE wides keep_first(wides a, int64_t count, int64_t otherwise) {
   return (wides)_mm512_mask_mov_epi64(_mm512_set1_epi64(otherwise), (__mmask8)((1u << count) - 1),
                                       (__m512i)a);
 }
+INLINE bool any_zero(halves a) {
+  return _mm256_testn_epi16_mask((__m256i)a, (__m256i)a) != 0;
+}
+INLINE ints first_words(ints a, int64_t count) {
+  return (ints)_mm512_maskz_mov_epi32((__mmask16)((1u << count) - 1), (__m512i)a);
+}
+INLINE few_ints first_few_words(few_ints a, int64_t count) {
+  return (few_ints)_mm256_maskz_mov_epi32((__mmask8)((1u << count) - 1), (__m256i)a);
+}
 INLINE ints larger_floats(ints a, ints b) {
   return (ints)_mm512_max_ps((__m512)a, (__m512)b);
 }
@@ -260,6 +287,9 @@ INLINE bool any_greater(ints a, ints b) {
 INLINE wides larger_wides(wides a, wides b) {
   return (wides)_mm256_blendv_epi8((__m256i)b, (__m256i)a, _mm256_cmpgt_epi64((__m256i)a, (__m256i)b));
 }
+INLINE bool any_zero(halves a) {
+  return _mm_movemask_epi8((__m128i)(a == 0)) != 0;
+}
 INLINE ints larger_floats(ints a, ints b) {
   return (ints)_mm256_max_ps((__m256)a, (__m256)b);
 }
@@ -327,6 +357,14 @@ INLINE wides larger_wides(wides a, wides b) {
   wides first = a > b;
   return (first & a) | (~first & b);
 }
+INLINE bool any_zero(halves a) {
+  halves zero = (halves)(a == 0);
+  uint16_t any = 0;
+  for (int lane = 0; lane < WORDS; lane++) {
+    any |= zero[lane];
+  }
+  return any != 0;
+}
 INLINE ints larger_floats(ints a, ints b) {
   return choose(greater_floats(a, b), a, b);
 }
@@ -348,6 +386,14 @@ INLINE ints widen(halves a) {
   return (ints)(__builtin_convertvector(a, words) << 16);
 }
 #endif
+
+// Zeros in all lanes but the first `count`.
+INLINE ints first_words(ints a, int64_t count) {
+  return a & (lane_numbers() < (int32_t)count);
+}
+INLINE few_ints first_few_words(few_ints a, int64_t count) {
+  return a & (lower_half(lane_numbers()) < (int32_t)count);
+}
 
 // `otherwise` in all lanes but the first `count`.
 INLINE wides keep_first(wides a, int64_t count, int64_t otherwise) {

@@ -6,6 +6,7 @@
 #include "kernels/adaptive_max_pool2d/vector_rows.h"
 #include "kernels/adaptive_max_pool2d/vector_runs.h"
 #include "kernels/adaptive_max_pool2d/vector_squares.h"
+#include "kernels/adaptive_max_pool2d/vector_strips.h"
 
 #if LANES > FORWARD_LANES_MAX || WORDS > FORWARD_WORDS_MAX
 #error "FORWARD_LANES_MAX or FORWARD_WORDS_MAX is too small"
@@ -56,6 +57,9 @@ const struct forward_vector_path FORWARD_VECTOR_PATH = {
     .reduce_runs = reduce_runs,
     .pool_short_runs = pool_short_runs,
     .reduce_windows = reduce_windows,
+#if FORWARD_ELEMENT_BITS == 16
+    .pool_strips = pool_strips,
+#endif
     .pool_pairs = pool_pairs,
     .pool_squares = pool_squares,
     .copy_with_positions = copy_with_positions,

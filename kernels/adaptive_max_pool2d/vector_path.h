@@ -21,6 +21,9 @@
 #define FORWARD_PIECE_ELEMENTS 65536
 // Of a row of squares, for the same reason.
 #define FORWARD_SQUARES_COLUMNS_MAX 32768
+// Of all strips of one call together.
+#define FORWARD_STRIPS_COLUMNS_MAX 4096
+#define FORWARD_STRIPS_OUTPUTS_MAX 512
 
 struct forward_elements {
   const void *storage;
@@ -84,6 +87,27 @@ struct forward_row_pair {
   int32_t positions[2];
 };
 
+// Rows of elements of 16 bits whose windows make a row of outputs, with FORWARD_PIECE_ELEMENTS positions at
+// most.
+struct forward_strip {
+  int64_t offset; // of the first element in its storage
+  int64_t rows;
+  int32_t position; // of the first element in its plane
+};
+
+// Strips that have their windows' columns in common.
+struct forward_strips {
+  const struct forward_strip *strips;
+  int64_t count;
+  int64_t columns;
+  int64_t row_stride;
+  int32_t row_positions; // from a row to the next
+  int32_t widest;        // window
+  const int32_t *begins;
+  const int32_t *widths;
+  int64_t windows; // of a strip
+};
+
 struct forward_results {
   void *values;
   void *indices;
@@ -112,6 +136,10 @@ struct forward_vector_path {
   // The best in each window. Reads up to a vector beyond the last.
   void (*reduce_windows)(const struct forward_windows *windows, const int64_t *candidates,
                          const struct forward_results *results);
+  // A row of outputs of each strip, at most 64. A bit for each with a NaN among its input. NULL where
+  // elements have 32 bits.
+  uint64_t (*pool_strips)(const struct forward_elements *elements, const struct forward_strips *strips,
+                          const struct forward_results *results);
   // Rows of outputs, at most 64. A bit for each with a NaN among its input (or among its neighbour's).
   uint64_t (*pool_pairs)(const struct forward_elements *elements, const struct forward_pairs *pairs,
                          const struct forward_row_pair *rows, int64_t count,

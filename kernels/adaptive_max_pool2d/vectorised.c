@@ -49,14 +49,14 @@ bool forward_is_vectorisable(const struct forward_job *job) {
          is_contiguous(&job->plan->output_out) && is_contiguous(&job->plan->indices_out);
 }
 
-// A window has at most two elements of an axis.
-static bool is_of_pairs(int64_t input, int64_t output) {
+// The most elements that a window has of an axis.
+static int64_t largest_window(int64_t input, int64_t output) {
   int64_t divisor = pooling_greatest_divisor(input, output);
   // With p / q as the reduced quotient a window may begin (q - 1) / q into an element.
-  return input / divisor <= output / divisor + 1;
+  return (input / divisor + output / divisor - 2) / (output / divisor) + 1;
 }
 
-static enum method choose_method(const struct forward_plan *plan) {
+static enum method choose_method(const struct forward_plan *plan, bool has_strips) {
   const struct plane_view *self = &plan->self;
   const struct plane_view *output_out = &plan->output_out;
   int64_t width = self->columns / output_out->columns + (self->columns % output_out->columns != 0 ? 2 : 0);
@@ -74,9 +74,11 @@ static enum method choose_method(const struct forward_plan *plan) {
   if (width > COLUMNS_MAX || (output_out->columns == 1 && self->row_stride == self->columns)) {
     return METHOD_RUNS;
   }
-  return is_of_pairs(self->rows, output_out->rows) && is_of_pairs(self->columns, output_out->columns)
-             ? METHOD_PAIRS
-             : METHOD_ROWS;
+  int64_t rows = largest_window(self->rows, output_out->rows);
+  if (rows <= 2 && largest_window(self->columns, output_out->columns) <= 2) {
+    return METHOD_PAIRS;
+  }
+  return has_strips && rows <= FORWARD_PIECE_ELEMENTS / self->columns ? METHOD_STRIPS : METHOD_ROWS;
 }
 
 static int32_t infinity_of(enum data_type type) {
@@ -92,7 +94,8 @@ bool forward_run_vectorised(const struct forward_job *forward, struct status *st
   static operator_run_task *const tasks[] = {
       [METHOD_COPY] = forward_copy_rows,   [METHOD_SQUARES] = forward_pool_squares,
       [METHOD_PAIRS] = forward_pool_pairs, [METHOD_EQUAL_RUNS] = forward_pool_equal_runs,
-      [METHOD_RUNS] = forward_pool_runs,   [METHOD_ROWS] = forward_pool_rows,
+      [METHOD_RUNS] = forward_pool_runs,   [METHOD_STRIPS] = forward_pool_strips,
+      [METHOD_ROWS] = forward_pool_rows,
   };
   const struct forward_plan *plan = forward->plan;
   const struct tensor_desc *self = &forward->run->plan->arguments.values[FORWARD_SELF].tensor;
@@ -102,11 +105,12 @@ bool forward_run_vectorised(const struct forward_job *forward, struct status *st
       .elements = {.storage = forward->run->storages[FORWARD_SELF],
                    .count = self->storage_elements,
                    .infinity = infinity_of(self->data_type)},
-      .method = choose_method(plan),
+      .method = choose_method(plan, path_of(forward)->pool_strips != NULL),
   };
-  if (job.method == METHOD_SQUARES || job.method == METHOD_PAIRS || job.method == METHOD_ROWS) {
-    job.two_rows = job.method != METHOD_ROWS && plan->self.columns <= job.path->words &&
-                   2 * plan->output_out.columns <= job.path->words;
+  bool of_two = job.method == METHOD_SQUARES || job.method == METHOD_PAIRS;
+  if (of_two || job.method == METHOD_STRIPS || job.method == METHOD_ROWS) {
+    job.two_rows =
+        of_two && plan->self.columns <= job.path->words && 2 * plan->output_out.columns <= job.path->words;
     forward_fill_chunk(&job, &job.chunk, 0);
   }
   size_t rows = (size_t)(plan->output_out.planes * plan->output_out.rows);

@@ -17,6 +17,7 @@ enum method {
   METHOD_PAIRS,      // at most two rows and columns
   METHOD_EQUAL_RUNS, // equally long runs one after the other, such as whole planes
   METHOD_RUNS,       // windows that are contiguous, or long: each is searched on its own
+  METHOD_STRIPS,     // all others of 16 bits, unless their rows are large
   METHOD_ROWS,       // all others: first over the rows of the windows, then over their columns
 };
 
@@ -26,6 +27,7 @@ struct chunk {
   int64_t outputs;
   int64_t first_column;
   int64_t columns;
+  int32_t widest;
   int32_t begins[OUTPUTS_MAX]; // from first_column on
   int32_t widths[OUTPUTS_MAX];
   int32_t first_lanes[OUTPUTS_MAX + FORWARD_WORDS_MAX]; // METHOD_PAIRS: see struct forward_pairs
@@ -119,6 +121,7 @@ operator_run_task forward_pool_squares;
 operator_run_task forward_pool_pairs;
 operator_run_task forward_pool_equal_runs;
 operator_run_task forward_pool_runs;
+operator_run_task forward_pool_strips;
 operator_run_task forward_pool_rows;
 
 #endif

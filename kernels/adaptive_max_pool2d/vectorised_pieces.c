@@ -60,6 +60,7 @@ void forward_fill_chunk(const struct vector_job *job, struct chunk *chunk, int64
   chunk->first_output = first_output;
   chunk->outputs = 0;
   chunk->first_column = windows.begin;
+  chunk->widest = 0;
   while (first_output + chunk->outputs < outputs && chunk->outputs < OUTPUTS_MAX) {
     int64_t begin = windows.begin - chunk->first_column;
     int64_t end = next_window(&windows, step, step_rest) - chunk->first_column;
@@ -68,10 +69,11 @@ void forward_fill_chunk(const struct vector_job *job, struct chunk *chunk, int64
     }
     chunk->begins[chunk->outputs] = (int32_t)begin;
     chunk->widths[chunk->outputs] = (int32_t)(end - begin);
+    chunk->widest = end - begin > chunk->widest ? (int32_t)(end - begin) : chunk->widest;
     chunk->outputs++;
     chunk->columns = end;
   }
-  if (job->method != METHOD_ROWS) {
+  if (job->method == METHOD_PAIRS || job->method == METHOD_SQUARES) {
     fill_lanes(job, chunk);
   }
 }

@@ -1,0 +1,267 @@
+// Strips: rows of elements of 16 bits, at most FORWARD_PIECE_ELEMENTS of them, whose windows make a row of
+// outputs. Positions within a strip have 16 bits as well, so that a candidate has 32: above the number,
+// without a sign, below the position, inverted. Which of the zeros a winner is has to be looked up.
+#ifndef ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_VECTOR_STRIPS_H
+#define ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_VECTOR_STRIPS_H
+
+#include "kernels/adaptive_max_pool2d/vector_elements.h"
+#include "kernels/adaptive_max_pool2d/vector_rows.h"
+
+#if FORWARD_ELEMENT_BITS == 16
+
+// What makes a number and a position, as 16 bits above 16 others, a candidate.
+#define CANDIDATE_BITS 0x8000ffffu
+
+typedef VECTOR_IN_MEMORY(uint32_t, FORWARD_VECTOR_BYTES) words_in_memory;
+typedef VECTOR_OF(int16_t, FORWARD_VECTOR_BYTES / 2) few_numbers;
+
+// The candidates of the columns of all strips, and where in its plane the strip of each output begins.
+struct strip_block {
+  _Alignas(64) uint32_t
+      candidates[FORWARD_STRIPS_COLUMNS_MAX + WORDS * WORDS]; // what is read beyond doesn't matter
+  _Alignas(64) int32_t positions[FORWARD_STRIPS_OUTPUTS_MAX + WORDS];
+};
+
+// `vectors` vectors of columns; see reduce_columns for the last of them and for `left`.
+INLINE void reduce_strip_columns(const struct forward_elements *elements, const struct forward_strips *strips,
+                                 const struct forward_strip *strip, int64_t column, int vectors, int64_t left,
+                                 struct watch *watch, uint32_t *candidates) {
+  const element *rows = element_at(elements, strip->offset);
+  const int64_t row_stride = strips->row_stride;
+  const int64_t last = strips->columns > LANES ? strips->columns - LANES : 0;
+  bool whole = left == INT64_MAX;
+  struct best best[COLUMNS_AT_ONCE];
+  int64_t columns[COLUMNS_AT_ONCE];
+  UNROLLED for (int i = 0; i < vectors; i++) {
+    columns[i] = column + i * LANES < last ? column + i * LANES : last;
+    numbers raw = whole ? load_raw(rows + columns[i]) : load_first(rows, left);
+    best[i] = (struct best){numbers_of(raw), {0}};
+    watch_two(watch, best[i].values, best[i].values);
+  }
+  const char *wanted_soon = (const char *)(rows + (2 * strip->rows + 1) * row_stride);
+  const numbers step = every_number(strips->row_positions);
+  numbers place = {0};
+  for (int64_t row = 1; row < strip->rows; row++) {
+    rows += row_stride;
+    place += step;
+    numbers values[COLUMNS_AT_ONCE];
+    UNROLLED for (int i = 0; i < vectors; i++) {
+      ask_for(wanted_soon + columns[i] * (int64_t)sizeof *rows);
+      values[i] = numbers_of(whole ? load_raw(rows + columns[i]) : load_first(rows, left - row * row_stride));
+    }
+    wanted_soon += row_stride * (int64_t)sizeof *rows;
+    UNROLLED for (int i = 0; i < vectors; i += 2) {
+      watch_two(watch, values[i], values[i + 1 < vectors ? i + 1 : i]);
+    }
+    UNROLLED for (int i = 0; i < vectors; i++) {
+      compete(&best[i], values[i], place);
+    }
+  }
+  UNROLLED for (int i = 0; i < vectors; i++) {
+    numbers places = best[i].places + number_lanes() + (element)columns[i];
+    watch_maxima(watch, best[i].values);
+    words_in_memory *to = (words_in_memory *)(candidates + columns[i]);
+    to[0] =
+        (words)__builtin_shuffle(places, best[i].values, (numbers)INTERLEAVED_HALVES_LOW) ^ CANDIDATE_BITS;
+    to[1] =
+        (words)__builtin_shuffle(places, best[i].values, (numbers)INTERLEAVED_HALVES_HIGH) ^ CANDIDATE_BITS;
+  }
+}
+
+// The candidates of a strip's columns. True if there is a NaN.
+static bool reduce_strip(const struct forward_elements *elements, const struct forward_strips *strips,
+                         const struct forward_strip *strip, uint32_t *candidates) {
+  struct watch watch = watch_nothing();
+  int64_t left = elements->count - strip->offset;
+  if (strips->columns < LANES && (strip->rows - 1) * strips->row_stride + LANES > left) {
+    reduce_strip_columns(elements, strips, strip, 0, 1, left, &watch, candidates);
+    return watch_saw_nan(&watch, elements->infinity);
+  }
+  int64_t vectors = (strips->columns + LANES - 1) / LANES;
+  int64_t column = 0;
+  for (; vectors >= COLUMNS_AT_ONCE; vectors -= COLUMNS_AT_ONCE) {
+    reduce_strip_columns(elements, strips, strip, column, COLUMNS_AT_ONCE, INT64_MAX, &watch, candidates);
+    column += COLUMNS_AT_ONCE * LANES;
+  }
+  switch (vectors) {
+#define REMAINING(count)                                                                                     \
+  case count:                                                                                                \
+    reduce_strip_columns(elements, strips, strip, column, count, INT64_MAX, &watch, candidates);             \
+    break
+    REMAINING(1);
+    REMAINING(2);
+    REMAINING(3);
+#if COLUMNS_AT_ONCE > 4
+    REMAINING(4);
+    REMAINING(5);
+    REMAINING(6);
+    REMAINING(7);
+#endif
+#undef REMAINING
+  default:
+    break;
+  }
+  return watch_saw_nan(&watch, elements->infinity);
+}
+
+INLINE words load_candidates(const uint32_t *from) {
+  return *(const words_in_memory *)from;
+}
+
+INLINE words larger_candidates(words a, words b) {
+  return (words)larger_words((ints)a, (ints)b);
+}
+
+// The best of a window in each lane, or 0, which is less than any.
+INLINE words reduce_strip_window(const uint32_t *candidates, int64_t width) {
+  words winner = load_candidates(candidates);
+  if (width < WORDS) {
+    return (words)first_words((ints)winner, width);
+  }
+  int64_t at = WORDS;
+  for (; at + WORDS <= width; at += WORDS) {
+    winner = larger_candidates(winner, load_candidates(candidates + at));
+  }
+  if (at < width) {
+    winner = larger_candidates(winner, load_candidates(candidates + width - WORDS));
+  }
+  return winner;
+}
+
+// How windows become lanes of vectors.
+enum strip_windows {
+  STRIP_WINDOWS_PACKED, // each is half a vector, and the next one follows
+  STRIP_WINDOWS_SMALL,  // each fits into half a vector
+  STRIP_WINDOWS_ANY,
+};
+
+// The windows of all strips, one after the other.
+struct window_cursor {
+  const struct forward_strips *strips;
+  const uint32_t *candidates;
+  int64_t window;
+  int64_t left; // besides this one
+};
+
+// Beyond the last window the last is looked at again, to no effect.
+INLINE void next_strip_window(struct window_cursor *cursor) {
+  if (cursor->left == 0) {
+    return;
+  }
+  cursor->left--;
+  if (++cursor->window == cursor->strips->windows) {
+    cursor->window = 0;
+    cursor->candidates += cursor->strips->columns;
+  }
+}
+
+INLINE words take_window(struct window_cursor *cursor) {
+  words winner = reduce_strip_window(cursor->candidates + cursor->strips->begins[cursor->window],
+                                     cursor->strips->widths[cursor->window]);
+  next_strip_window(cursor);
+  return winner;
+}
+
+INLINE words take_two_windows(struct window_cursor *cursor) {
+  few_ints halves_of_both[2];
+  UNROLLED for (int i = 0; i < 2; i++) {
+    const uint32_t *from = cursor->candidates + cursor->strips->begins[cursor->window];
+    few_ints loaded = *(const few_ints_in_memory *)from;
+    halves_of_both[i] = first_few_words(loaded, cursor->strips->widths[cursor->window]);
+    next_strip_window(cursor);
+  }
+  return (words)join(halves_of_both[0], halves_of_both[1]);
+}
+
+// Lanes of two vectors that follow each other become one.
+INLINE void reduce_pairs_of_candidates(words *level, int count) {
+  UNROLLED for (int i = 0; i < count / 2; i++) {
+    words a = level[2 * i];
+    words b = level[2 * i + 1];
+    level[i] = larger_candidates(__builtin_shuffle(a, b, (words)EVEN), __builtin_shuffle(a, b, (words)ODD));
+  }
+}
+
+// As many winners as words, in order.
+INLINE words take_winners(struct window_cursor *cursor, int64_t done, enum strip_windows kind) {
+  words level[WORDS];
+  int count = kind == STRIP_WINDOWS_ANY ? WORDS : WORDS / 2;
+  UNROLLED for (int i = 0; i < count; i++) {
+    level[i] = kind == STRIP_WINDOWS_ANY ? take_window(cursor)
+               : kind == STRIP_WINDOWS_PACKED
+                   ? load_candidates(cursor->candidates + done * (WORDS / 2) + i * WORDS)
+                   : take_two_windows(cursor);
+  }
+  reduce_pairs_of_candidates(level, count);
+  reduce_pairs_of_candidates(level, count / 2);
+  reduce_pairs_of_candidates(level, count / 4);
+  reduce_pairs_of_candidates(level, count / 8);
+  return level[0];
+}
+
+// Elements as they were: from numbers all but negative zeros can be made.
+static few_numbers look_up_zeros(const struct forward_elements *elements, const struct forward_strips *strips,
+                                 few_numbers raw, words winners, int64_t done, int64_t count) {
+  for (int64_t lane = 0; lane < count && lane < WORDS; lane++) {
+    if (raw[lane] == 0) {
+      int64_t place = (uint16_t)~winners[lane];
+      int64_t offset = strips->strips[(done + lane) / strips->windows].offset;
+      raw[lane] = *element_at(elements, offset + place / strips->row_positions * strips->row_stride +
+                                            place % strips->row_positions);
+    }
+  }
+  return raw;
+}
+
+INLINE void store_strip_winners(const struct forward_elements *elements, const struct forward_strips *strips,
+                                const struct forward_results *results, const struct strip_block *block,
+                                words winners, int64_t done, int64_t count) {
+  few_numbers keys = (few_numbers) __builtin_convertvector(winners >> 16, halves) ^ INT16_MIN;
+  few_numbers signs = keys >> 15;
+  few_numbers raw = ((keys ^ signs) - signs) | (few_numbers)((halves)signs << 15);
+  if (any_zero((halves)keys)) {
+    raw = look_up_zeros(elements, strips, raw, winners, done, count);
+  }
+  ints positions = (ints)(~winners & 0xffff) + *(const ints_in_memory *)(block->positions + done);
+  bool fits = done + WORDS <= results->room;
+  count = count < WORDS ? count : WORDS;
+  memcpy((element *)results->values + done, &raw, fits ? sizeof raw : (size_t)count * sizeof(element));
+  store_positions(results, done, positions, count, fits);
+}
+
+INLINE void reduce_strip_windows(struct forward_elements elements, const struct forward_strips *strips,
+                                 struct forward_results results, const struct strip_block *block,
+                                 enum strip_windows kind) {
+  int64_t total = strips->count * strips->windows;
+  struct window_cursor cursor = {.strips = strips, .candidates = block->candidates, .left = total - 1};
+  for (int64_t done = 0; done < total; done += WORDS) {
+    words winners = take_winners(&cursor, done, kind);
+    store_strip_winners(&elements, strips, &results, block, winners, done, total - done);
+  }
+}
+
+static uint64_t pool_strips(const struct forward_elements *elements, const struct forward_strips *strips,
+                            const struct forward_results *results) {
+  struct strip_block block;
+  uint64_t with_nan = 0;
+  for (int64_t i = 0; i < strips->count; i++) {
+    const struct forward_strip *strip = &strips->strips[i];
+    bool nan = reduce_strip(elements, strips, strip, block.candidates + i * strips->columns);
+    with_nan |= (uint64_t)nan << i;
+    for (int64_t window = 0; window < strips->windows; window += WORDS) {
+      *(ints_in_memory *)(block.positions + i * strips->windows + window) = every(strip->position);
+    }
+  }
+  if (strips->widest > WORDS / 2) {
+    reduce_strip_windows(*elements, strips, *results, &block, STRIP_WINDOWS_ANY);
+  } else if (strips->windows * (WORDS / 2) == strips->columns) {
+    reduce_strip_windows(*elements, strips, *results, &block, STRIP_WINDOWS_PACKED);
+  } else {
+    reduce_strip_windows(*elements, strips, *results, &block, STRIP_WINDOWS_SMALL);
+  }
+  return with_nan;
+}
+
+#endif
+
+#endif

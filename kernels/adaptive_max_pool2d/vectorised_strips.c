@@ -1,0 +1,60 @@
+// The vector code for windows in rows of elements of 16 bits.
+#include "kernels/adaptive_max_pool2d/vectorised.h"
+
+// How many strips are searched at once: as many as the intermediate results have room for, and no more than
+// can be cancelled soon.
+static int64_t strips_at_once(const struct chunk *chunk, int64_t strip_elements) {
+  int64_t fit = FORWARD_STRIPS_COLUMNS_MAX / chunk->columns;
+  int64_t outputs = FORWARD_STRIPS_OUTPUTS_MAX / chunk->outputs;
+  int64_t elements = FORWARD_PIECE_ELEMENTS / strip_elements;
+  fit = fit < outputs ? fit : outputs;
+  fit = fit < elements ? fit : elements;
+  fit = fit < ROWS_MAX ? fit : ROWS_MAX;
+  return fit > 0 ? fit : 1;
+}
+
+static void pool_strips_of_chunk(const struct vector_job *job, const struct chunk *chunk, int64_t begin,
+                                 int64_t end) {
+  const struct plane_view *self = &job->forward->plan->self;
+  int64_t columns = job->forward->plan->output_out.columns;
+  // Only whole rows have their outputs one after the other.
+  bool is_row = chunk->outputs == columns;
+  struct cursor cursor = forward_cursor_at(job, (size_t)begin);
+  int64_t at_once = is_row ? strips_at_once(chunk, (cursor.step + 2) * self->columns) : 1;
+  for (int64_t unit = begin; unit < end && !operator_run_is_cancelled(job->forward->run); unit += at_once) {
+    struct forward_strip strip[ROWS_MAX];
+    struct forward_strips strips = {
+        .strips = strip,
+        .count = end - unit < at_once ? end - unit : at_once,
+        .columns = chunk->columns,
+        .row_stride = self->row_stride,
+        .row_positions = (int32_t)self->columns,
+        .widest = chunk->widest,
+        .begins = chunk->begins,
+        .widths = chunk->widths,
+        .windows = chunk->outputs,
+    };
+    for (int64_t i = 0; i < strips.count; i++) {
+      strip[i] = (struct forward_strip){
+          .offset = cursor.plane_offset + cursor.begin * self->row_stride + chunk->first_column,
+          .rows = cursor.end - cursor.begin,
+          .position = (int32_t)(cursor.begin * self->columns + chunk->first_column),
+      };
+      forward_cursor_advance(&cursor);
+    }
+    int64_t room = is_row ? (end - unit) * columns : columns - chunk->first_output;
+    struct forward_results results = forward_results_at(job, unit * columns + chunk->first_output, room);
+    forward_redo_rows(job, unit, job->path->pool_strips(&job->elements, &strips, &results));
+  }
+}
+
+void forward_pool_strips(void *context, size_t slot, size_t begin, size_t end) {
+  (void)slot;
+  const struct vector_job *job = context;
+  struct chunk own;
+  for (int64_t first = 0; first < job->forward->plan->output_out.columns;) {
+    const struct chunk *chunk = forward_chunk_at(job, first, &own);
+    pool_strips_of_chunk(job, chunk, (int64_t)begin, (int64_t)end);
+    first += chunk->outputs;
+  }
+}
