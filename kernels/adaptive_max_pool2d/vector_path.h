@@ -101,6 +101,7 @@ struct forward_strips {
   int64_t count;
   int64_t columns;
   int64_t row_stride;
+  int64_t rows_ahead;    // for which memory is asked at least: two strips if that is more
   int32_t row_positions; // from a row to the next
   int32_t widest;        // window
   const int32_t *begins;

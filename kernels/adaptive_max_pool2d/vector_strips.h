@@ -38,7 +38,8 @@ INLINE void reduce_strip_columns(const struct forward_elements *elements, const 
     best[i] = (struct best){numbers_of(raw), {0}};
     watch_two(watch, best[i].values, best[i].values);
   }
-  const char *wanted_soon = (const char *)(rows + (2 * strip->rows + 1) * row_stride);
+  const int64_t rows_ahead = 2 * strip->rows > strips->rows_ahead ? 2 * strip->rows : strips->rows_ahead;
+  const char *wanted_soon = (const char *)(rows + (rows_ahead + 1) * row_stride);
   const numbers step = every_number(strips->row_positions);
   numbers place = {0};
   for (int64_t row = 1; row < strip->rows; row++) {

@@ -1,6 +1,9 @@
 // The vector code for windows in rows of elements of 16 bits.
 #include "kernels/adaptive_max_pool2d/vectorised.h"
 
+// How far ahead of what is looked at memory is asked for what comes next: as long as it takes to arrive.
+#define STRIPS_AHEAD_BYTES 4096
+
 // How many strips are searched at once: as many as the intermediate results have room for, and no more than
 // can be cancelled soon.
 static int64_t strips_at_once(const struct chunk *chunk, int64_t strip_elements) {
@@ -19,6 +22,8 @@ static void pool_strips_of_chunk(const struct vector_job *job, const struct chun
   int64_t columns = job->forward->plan->output_out.columns;
   // Only whole rows have their outputs one after the other.
   bool is_row = chunk->outputs == columns;
+  int64_t row_bytes = self->row_stride * job->forward->value_bytes;
+  int64_t rows_ahead = row_bytes > 0 ? STRIPS_AHEAD_BYTES / row_bytes : 0;
   struct cursor cursor = forward_cursor_at(job, (size_t)begin);
   int64_t at_once = is_row ? strips_at_once(chunk, (cursor.step + 2) * self->columns) : 1;
   for (int64_t unit = begin; unit < end && !operator_run_is_cancelled(job->forward->run); unit += at_once) {
@@ -28,6 +33,7 @@ static void pool_strips_of_chunk(const struct vector_job *job, const struct chun
         .count = end - unit < at_once ? end - unit : at_once,
         .columns = chunk->columns,
         .row_stride = self->row_stride,
+        .rows_ahead = rows_ahead,
         .row_positions = (int32_t)self->columns,
         .widest = chunk->widest,
         .begins = chunk->begins,
