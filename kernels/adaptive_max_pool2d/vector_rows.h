@@ -76,24 +76,22 @@ INLINE void reduce_columns(const struct forward_elements *elements, const struct
   }
 }
 
-static bool reduce_rows(const struct forward_elements *elements, const struct forward_piece *piece,
-                        bool merge, int64_t *candidates) {
-  struct watch watch = watch_nothing();
-  int64_t left = elements->count - piece->offset;
-  if (piece->columns < LANES && (piece->rows - 1) * piece->row_stride + LANES > left) {
-    reduce_columns(elements, piece, 0, 1, left, merge, &watch, candidates);
-    return watch_saw_nan(&watch, elements->infinity);
-  }
-  int64_t vectors = (piece->columns + LANES - 1) / LANES;
+// What a vector of columns is reduced with, several at a time from a column on; the task is the user's.
+typedef void reduce_vectors(const void *task, int64_t column, int vectors, struct watch *watch);
+
+// All columns, of vectors that are all in the storage.
+INLINE void reduce_all_vectors(const void *task, int64_t columns, reduce_vectors *reduce,
+                               struct watch *watch) {
+  int64_t vectors = (columns + LANES - 1) / LANES;
   int64_t column = 0;
   for (; vectors >= COLUMNS_AT_ONCE; vectors -= COLUMNS_AT_ONCE) {
-    reduce_columns(elements, piece, column, COLUMNS_AT_ONCE, INT64_MAX, merge, &watch, candidates);
+    reduce(task, column, COLUMNS_AT_ONCE, watch);
     column += COLUMNS_AT_ONCE * LANES;
   }
   switch (vectors) {
 #define REMAINING(count)                                                                                     \
   case count:                                                                                                \
-    reduce_columns(elements, piece, column, count, INT64_MAX, merge, &watch, candidates);                    \
+    reduce(task, column, count, watch);                                                                      \
     break
     REMAINING(1);
     REMAINING(2);
@@ -107,6 +105,31 @@ static bool reduce_rows(const struct forward_elements *elements, const struct fo
 #undef REMAINING
   default:
     break;
+  }
+}
+
+struct piece_task {
+  const struct forward_elements *elements;
+  const struct forward_piece *piece;
+  bool merge;
+  int64_t *candidates;
+};
+
+INLINE void reduce_vectors_of_piece(const void *task, int64_t column, int vectors, struct watch *watch) {
+  const struct piece_task *piece = task;
+  reduce_columns(piece->elements, piece->piece, column, vectors, INT64_MAX, piece->merge, watch,
+                 piece->candidates);
+}
+
+static bool reduce_rows(const struct forward_elements *elements, const struct forward_piece *piece,
+                        bool merge, int64_t *candidates) {
+  struct watch watch = watch_nothing();
+  int64_t left = elements->count - piece->offset;
+  if (piece->columns < LANES && (piece->rows - 1) * piece->row_stride + LANES > left) {
+    reduce_columns(elements, piece, 0, 1, left, merge, &watch, candidates);
+  } else {
+    const struct piece_task task = {elements, piece, merge, candidates};
+    reduce_all_vectors(&task, piece->columns, reduce_vectors_of_piece, &watch);
   }
   return watch_saw_nan(&watch, elements->infinity);
 }

@@ -69,6 +69,19 @@ INLINE void reduce_strip_columns(const struct forward_elements *elements, const 
   }
 }
 
+struct strip_task {
+  const struct forward_elements *elements;
+  const struct forward_strips *strips;
+  const struct forward_strip *strip;
+  uint32_t *candidates;
+};
+
+INLINE void reduce_vectors_of_strip(const void *task, int64_t column, int vectors, struct watch *watch) {
+  const struct strip_task *strip = task;
+  reduce_strip_columns(strip->elements, strip->strips, strip->strip, column, vectors, INT64_MAX, watch,
+                       strip->candidates);
+}
+
 // The candidates of a strip's columns. True if there is a NaN.
 static bool reduce_strip(const struct forward_elements *elements, const struct forward_strips *strips,
                          const struct forward_strip *strip, uint32_t *candidates) {
@@ -76,31 +89,9 @@ static bool reduce_strip(const struct forward_elements *elements, const struct f
   int64_t left = elements->count - strip->offset;
   if (strips->columns < LANES && (strip->rows - 1) * strips->row_stride + LANES > left) {
     reduce_strip_columns(elements, strips, strip, 0, 1, left, &watch, candidates);
-    return watch_saw_nan(&watch, elements->infinity);
-  }
-  int64_t vectors = (strips->columns + LANES - 1) / LANES;
-  int64_t column = 0;
-  for (; vectors >= COLUMNS_AT_ONCE; vectors -= COLUMNS_AT_ONCE) {
-    reduce_strip_columns(elements, strips, strip, column, COLUMNS_AT_ONCE, INT64_MAX, &watch, candidates);
-    column += COLUMNS_AT_ONCE * LANES;
-  }
-  switch (vectors) {
-#define REMAINING(count)                                                                                     \
-  case count:                                                                                                \
-    reduce_strip_columns(elements, strips, strip, column, count, INT64_MAX, &watch, candidates);             \
-    break
-    REMAINING(1);
-    REMAINING(2);
-    REMAINING(3);
-#if COLUMNS_AT_ONCE > 4
-    REMAINING(4);
-    REMAINING(5);
-    REMAINING(6);
-    REMAINING(7);
-#endif
-#undef REMAINING
-  default:
-    break;
+  } else {
+    const struct strip_task task = {elements, strips, strip, candidates};
+    reduce_all_vectors(&task, strips->columns, reduce_vectors_of_strip, &watch);
   }
   return watch_saw_nan(&watch, elements->infinity);
 }
@@ -164,14 +155,14 @@ INLINE words take_window(struct window_cursor *cursor) {
 }
 
 INLINE words take_two_windows(struct window_cursor *cursor) {
-  few_ints halves_of_both[2];
+  few_ints both[2];
   UNROLLED for (int i = 0; i < 2; i++) {
     const uint32_t *from = cursor->candidates + cursor->strips->begins[cursor->window];
     few_ints loaded = *(const few_ints_in_memory *)from;
-    halves_of_both[i] = first_few_words(loaded, cursor->strips->widths[cursor->window]);
+    both[i] = first_few_words(loaded, cursor->strips->widths[cursor->window]);
     next_strip_window(cursor);
   }
-  return (words)join(halves_of_both[0], halves_of_both[1]);
+  return (words)join(both[0], both[1]);
 }
 
 // Lanes of two vectors that follow each other become one.
