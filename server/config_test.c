@@ -257,6 +257,10 @@ static void wrong_keys_are_refused(void **state) {
     assert_int_equal(status.reason, REASON_CONFIGURATION);
   }
   assert_false(config_read_key("/tmp", key, &status));
+  char pipe_path[256];
+  snprintf(pipe_path, sizeof pipe_path, "%s/pipe", folder->path);
+  assert_int_equal(mkfifo(pipe_path, 0600), 0);
+  assert_false(config_read_key(pipe_path, key, &status)); // not waited for
 }
 
 static void key_that_others_can_read_is_refused(void **state) {

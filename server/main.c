@@ -45,7 +45,8 @@ struct application {
   bool settle_time_over;
   uv_loop_t loop;
   uv_signal_t terminate, interrupt;
-  uv_timer_t tick, drain_grace, drain_limit;
+  uv_timer_t tick, heap_look, drain_grace, drain_limit;
+  bool heap_was_over;
   uv_async_t stopped;
   struct machine *machine;
   struct server *server;
@@ -114,6 +115,7 @@ static void close_handles(struct application *application) {
       (uv_handle_t *)&application->terminate,   (uv_handle_t *)&application->interrupt,
       (uv_handle_t *)&application->tick,        (uv_handle_t *)&application->drain_grace,
       (uv_handle_t *)&application->drain_limit, (uv_handle_t *)&application->stopped,
+      (uv_handle_t *)&application->heap_look,
   };
   for (size_t i = 0; i < sizeof handles / sizeof handles[0]; ++i) {
     uv_close(handles[i], NULL);
@@ -135,19 +137,25 @@ static void on_tick(uv_timer_t *timer) {
   uv_timer_start(timer, on_tick, (uint64_t)machine_tick(application->machine), 0);
 }
 
+static void on_heap_look(uv_timer_t *timer) {
+  struct application *application = timer->data;
+  process_look_at_heap(&application->heap_was_over);
+}
+
 static void open_handles(struct application *application) {
   uv_loop_t *loop = &application->loop;
   int error = uv_loop_init(loop);
   error = error != 0 ? error : uv_signal_init(loop, &application->terminate);
   error = error != 0 ? error : uv_signal_init(loop, &application->interrupt);
   error = error != 0 ? error : uv_timer_init(loop, &application->tick);
+  error = error != 0 ? error : uv_timer_init(loop, &application->heap_look);
   error = error != 0 ? error : uv_timer_init(loop, &application->drain_grace);
   error = error != 0 ? error : uv_timer_init(loop, &application->drain_limit);
   error = error != 0 ? error : uv_async_init(loop, &application->stopped, on_stopped);
   assert(error == 0); // fails only where a process can't have a handful of descriptors
   application->terminate.data = application->interrupt.data = application;
   application->tick.data = application->drain_grace.data = application->drain_limit.data = application;
-  application->stopped.data = application;
+  application->stopped.data = application->heap_look.data = application;
   // From the first line that says where the server listens, a signal is a drain.
   uv_signal_start(&application->terminate, on_signal, SIGTERM);
   uv_signal_start(&application->interrupt, on_signal, SIGINT);
@@ -277,6 +285,7 @@ static bool begin_to_listen(struct application *application, struct status *stat
 
 static void run(struct application *application) {
   on_tick(&application->tick);
+  uv_timer_start(&application->heap_look, on_heap_look, PROCESS_HEAP_LOOK_MS, PROCESS_HEAP_LOOK_MS);
   uv_run(&application->loop, UV_RUN_DEFAULT);
 }
 

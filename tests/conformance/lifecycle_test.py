@@ -57,6 +57,22 @@ def test_wrong_flag_is_a_clear_error(flags):
     assert flags[0] in result.stdout or flags[-1] in result.stdout
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_server_without_standard_descriptors_serves_and_ends_with_zero(connect, tmp_path, closed):
+    """None of its sockets becomes the descriptor that lines are printed to."""
+    path = tmp_path / "server.sock"
+    with subprocess.Popen(["/bin/sh", "-c", f'exec "$0" --listen "unix:{path}" --drain-grace 0ms {closed}', BINARY],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            client = connect(f"unix:{path}")
+            grpc.channel_ready_future(client.channel).result(60)
+            JOB.run(client)
+            server.terminate()
+            assert server.wait(60) == 0
+        finally:
+            server.kill()
+
+
 @pytest.mark.parametrize("descriptors", [40, 129])
 def test_too_few_descriptors_are_a_clear_error(descriptors):
     """Better than a server that refuses everybody."""
