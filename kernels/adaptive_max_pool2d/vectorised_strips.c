@@ -4,6 +4,9 @@
 // How far ahead of what is looked at memory is asked for what comes next: as long as it takes to arrive.
 #define STRIPS_AHEAD_BYTES 4096
 
+// Of more strips the windows would be searched for so long that the memory would wait.
+#define STRIPS_AT_ONCE_MAX 32
+
 // How many strips are searched at once: as many as the intermediate results have room for, and no more than
 // can be cancelled soon.
 static int64_t strips_at_once(const struct chunk *chunk, int64_t strip_elements) {
@@ -12,7 +15,7 @@ static int64_t strips_at_once(const struct chunk *chunk, int64_t strip_elements)
   int64_t elements = FORWARD_PIECE_ELEMENTS / strip_elements;
   fit = fit < outputs ? fit : outputs;
   fit = fit < elements ? fit : elements;
-  fit = fit < ROWS_MAX ? fit : ROWS_MAX;
+  fit = fit < STRIPS_AT_ONCE_MAX ? fit : STRIPS_AT_ONCE_MAX;
   return fit > 0 ? fit : 1;
 }
 
@@ -27,7 +30,7 @@ static void pool_strips_of_chunk(const struct vector_job *job, const struct chun
   struct cursor cursor = forward_cursor_at(job, (size_t)begin);
   int64_t at_once = is_row ? strips_at_once(chunk, (cursor.step + 2) * self->columns) : 1;
   for (int64_t unit = begin; unit < end && !operator_run_is_cancelled(job->forward->run); unit += at_once) {
-    struct forward_strip strip[ROWS_MAX];
+    struct forward_strip strip[STRIPS_AT_ONCE_MAX];
     struct forward_strips strips = {
         .strips = strip,
         .count = end - unit < at_once ? end - unit : at_once,
