@@ -185,10 +185,11 @@ aclnn_result aclnn_call(aclnn_client *client, const aclnn_call_arguments *argume
 
 // Several jobs on one call, run in order. Submit sends a job's inputs and may block while the server isn't
 // ready for more; it reads results that arrive meanwhile. Wait returns when the oldest job that wasn't waited
-// for has its outputs. The plan, the tensors and their data must stay valid until then. When the server can't
-// be reached, asks to come back later or no longer knows an executor, the jobs without a result are sent
-// again, as often as the option `retries` says without a result in between. Any other failure ends the
-// stream: results of earlier jobs can still be waited for, all else fails with the same error.
+// for has its outputs. While the server has enough to do, small jobs are held back, a few at most, and sent
+// together by a later submit or wait. The plan, the tensors and their data must stay valid until then. When
+// the server can't be reached, asks to come back later or no longer knows an executor, the jobs without a
+// result are sent again, as often as the option `retries` says without a result in between. Any other failure
+// ends the stream: results of earlier jobs can still be waited for, all else fails with the same error.
 aclnn_result aclnn_stream_open(aclnn_client *client, aclnn_stream **stream, aclnn_error *error);
 aclnn_result aclnn_stream_submit(aclnn_stream *stream, aclnn_plan *plan, aclnn_tensor *tensors,
                                  size_t tensor_count, aclnn_error *error);

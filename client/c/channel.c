@@ -118,6 +118,13 @@ struct call_scope channel_scope(struct channel *channel, int64_t timeout_ms) {
   return scope;
 }
 
+bool channel_scope_is_cancelled(struct channel *channel, const struct call_scope *scope) {
+  pthread_mutex_lock(&channel->lock);
+  bool cancelled = channel->cancel_generation != scope->cancel_generation;
+  pthread_mutex_unlock(&channel->lock);
+  return cancelled;
+}
+
 void channel_cancel_all(struct channel *channel) {
   pthread_mutex_lock(&channel->lock);
   channel->cancel_generation++;

@@ -30,6 +30,9 @@ void channel_close(struct channel *channel);
 // A scope that begins now and ends with the timeout (0: none) or the next channel_cancel_all.
 struct call_scope channel_scope(struct channel *channel, int64_t timeout_ms);
 
+// Whether that was done since the scope began.
+bool channel_scope_is_cancelled(struct channel *channel, const struct call_scope *scope);
+
 // Ends all calls that are under way and all scopes that were begun, with CANCELLED.
 void channel_cancel_all(struct channel *channel);
 
@@ -79,10 +82,16 @@ struct channel_part {
 MUST_CHECK bool channel_call_open(struct channel *channel, const struct call_scope *scope, const char *method,
                                   bool ends_at_deadline, struct channel_call **call, aclnn_error *error);
 
-// Sends a message, and nothing after it if `last`. Only when no other is being sent. True if a CHANNEL_SENT
-// will tell when it was taken; false for a small one that is all that the call sends: the reply tells.
+enum channel_send {
+  CHANNEL_SEND,
+  CHANNEL_SEND_WITH_NEXT, // another follows at once: small messages leave together with it, in one write
+  CHANNEL_SEND_LAST,      // nothing follows
+};
+
+// Sends a message. Only when no other is being sent. True if a CHANNEL_SENT will tell when it was taken;
+// false for a small one that is all that the call sends: the reply tells.
 bool channel_call_send(struct channel_call *call, const struct channel_part *parts, size_t part_count,
-                       bool last);
+                       enum channel_send how);
 // Ends the sending side without a message. Only when nothing is being sent.
 void channel_call_send_end(struct channel_call *call);
 

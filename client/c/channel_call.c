@@ -151,7 +151,7 @@ static grpc_byte_buffer *make_buffer(const struct channel_part *parts, size_t pa
   return buffer;
 }
 
-static void start_sending(struct channel_call *call, grpc_byte_buffer *message, bool last) {
+static void start_sending(struct channel_call *call, grpc_byte_buffer *message, enum channel_send how) {
   begin(call);
   grpc_op operations[3];
   size_t count = 0;
@@ -159,9 +159,11 @@ static void start_sending(struct channel_call *call, grpc_byte_buffer *message, 
     operations[count++] = (grpc_op){.op = GRPC_OP_SEND_INITIAL_METADATA};
   }
   if (message != NULL) {
-    operations[count++] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message};
+    operations[count++] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE,
+                                    .flags = how == CHANNEL_SEND_WITH_NEXT ? GRPC_WRITE_BUFFER_HINT : 0,
+                                    .data.send_message.send_message = message};
   }
-  if (last) {
+  if (how == CHANNEL_SEND_LAST) {
     operations[count++] = (grpc_op){.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
   }
   call->headers_sent = true;
@@ -193,20 +195,21 @@ static void start_exchange(struct channel_call *call, grpc_byte_buffer *message)
 }
 
 bool channel_call_send(struct channel_call *call, const struct channel_part *parts, size_t part_count,
-                       bool last) {
-  bool exchanged = last && !call->begun && size_of_parts(parts, part_count) < LEND_BYTES_MIN;
+                       enum channel_send how) {
+  bool exchanged =
+      how == CHANNEL_SEND_LAST && !call->begun && size_of_parts(parts, part_count) < LEND_BYTES_MIN;
   grpc_byte_buffer *buffer = make_buffer(parts, part_count);
   if (exchanged) {
     start_exchange(call, buffer);
   } else {
-    start_sending(call, buffer, last);
+    start_sending(call, buffer, how);
   }
   grpc_byte_buffer_destroy(buffer);
   return !exchanged;
 }
 
 void channel_call_send_end(struct channel_call *call) {
-  start_sending(call, NULL, true);
+  start_sending(call, NULL, CHANNEL_SEND_LAST);
 }
 
 static void add_span(struct channel_call *call, const uint8_t *data, size_t size) {
@@ -332,10 +335,7 @@ bool channel_call_result(struct channel_call *call, aclnn_error *error) {
 }
 
 bool channel_call_fail_incomplete(struct channel_call *call, const char *what, aclnn_error *error) {
-  pthread_mutex_lock(&call->channel->lock);
-  bool cancelled = call->channel->cancel_generation != call->scope.cancel_generation;
-  pthread_mutex_unlock(&call->channel->lock);
-  if (cancelled) {
+  if (channel_scope_is_cancelled(call->channel, &call->scope)) {
     return channel_fail_cancelled(error);
   }
   if (clock_now_ns() >= call->deadline_ns) {

@@ -11,6 +11,13 @@
 // already.
 #define CLOSE_PATIENCE_NS 1000000000LL
 
+// Small jobs are held back, to be sent in one write, while so many others are at the server: it has enough to
+// do until they come.
+#define BUSY_JOBS 8
+#define HELD_JOBS_MAX 8
+// Inputs and outputs of such a job, together.
+#define SMALL_JOB_BYTES_MAX 4096
+
 static_assert(CHANNEL_PARTS_MAX >= JOB_PARTS_MAX, "a job's message fits into one of the channel's");
 
 struct stream_job {
@@ -21,10 +28,14 @@ struct stream_job {
 
 struct aclnn_stream {
   aclnn_client *client;
+  struct call_scope opened;  // a cancel since then is meant for this stream
   struct channel_call *call; // NULL once the stream has failed
-  struct stream_job *jobs;   // in order; those before `receiving` are done
-  bool sending;              // a message is on its way to gRPC
-  size_t sending_bytes;      // of its tensor data
+  struct stream_job *jobs;   // in order: first those that are done, then those at the server, then the held
+  struct stream_job *held;   // the first of those that weren't sent yet
+  unsigned held_count;
+  unsigned jobs_at_server; // sent and not done
+  bool sending;            // a message is on its way to gRPC
+  size_t sending_bytes;    // of its tensor data
   int64_t sending_since_ns;
   struct codec_choice choice; // for what is sent
   bool sent_last;
@@ -46,6 +57,7 @@ bool stream_open(aclnn_client *client, const struct call_scope *scope, bool ends
     return error_fail(error, REASON_INTERNAL, NULL, "no memory for a stream");
   }
   opened->client = client;
+  opened->opened = *scope;
   codec_choice_init(&opened->choice, 0, now, NULL);
   if (!channel_call_open(client->channel, scope, SERVICE_METHOD("Execute"), ends_at_deadline, &opened->call,
                          error)) {
@@ -78,9 +90,15 @@ static bool fail(aclnn_stream *stream, aclnn_error *error) {
   return false;
 }
 
+static void forget_held(aclnn_stream *stream) {
+  stream->held = NULL;
+  stream->held_count = 0;
+}
+
 // The failure stays: jobs that aren't done are released.
 static bool give_up(aclnn_stream *stream, aclnn_error *error) {
   struct stream_job *entry, *next;
+  forget_held(stream);
   DL_FOREACH_SAFE(stream->jobs, entry, next) {
     if (!job_is_done(entry->job)) {
       free_job(stream, entry, false, NULL);
@@ -123,6 +141,7 @@ static bool receive(aclnn_stream *stream, aclnn_error *error) {
     return fail(stream, error);
   }
   if (job_is_done(job)) {
+    stream->jobs_at_server--;
     stream->tried = 0;
     stream->planned_anew = false;
   }
@@ -159,7 +178,7 @@ static bool step(aclnn_stream *stream, const struct call_scope *scope, aclnn_err
 }
 
 static void send_message(aclnn_stream *stream, struct job *job, const struct job_message *message,
-                         bool last) {
+                         enum channel_send how) {
   struct channel_part parts[JOB_PARTS_MAX];
   for (size_t i = 0; i < message->part_count; i++) {
     const struct message_part *part = &message->parts[i];
@@ -167,8 +186,8 @@ static void send_message(aclnn_stream *stream, struct job *job, const struct job
   }
   stream->sending_since_ns = clock_now_ns();
   stream->sending_bytes = message->data_bytes;
-  stream->sending = channel_call_send(stream->call, parts, message->part_count, last);
-  stream->sent_last = last;
+  stream->sending = channel_call_send(stream->call, parts, message->part_count, how);
+  stream->sent_last = how == CHANNEL_SEND_LAST;
   report_progress(stream, job);
 }
 
@@ -179,26 +198,61 @@ static bool refuse(aclnn_stream *stream, struct job *job, aclnn_error *error) {
   return false;
 }
 
-static bool append(aclnn_stream *stream, struct job *job, aclnn_plan *plan, aclnn_error *error) {
+static struct stream_job *append(aclnn_stream *stream, struct job *job, aclnn_plan *plan,
+                                 aclnn_error *error) {
   struct stream_job *entry = calloc(1, sizeof *entry);
   if (entry == NULL) {
     job_finish(job, false, NULL);
     free(job);
-    return error_fail(error, REASON_INTERNAL, NULL, "no memory for a job");
+    (void)error_fail(error, REASON_INTERNAL, NULL, "no memory for a job");
+    return NULL;
   }
   entry->job = job;
   entry->plan = plan;
   DL_APPEND(stream->jobs, entry);
-  return true;
+  return entry;
 }
 
-static bool send_job(aclnn_stream *stream, struct job *job, bool last, const struct call_scope *scope,
-                     aclnn_error *error) {
+// `how` counts for the last of the job's messages.
+static bool send_job(aclnn_stream *stream, struct job *job, enum channel_send how,
+                     const struct call_scope *scope, aclnn_error *error) {
   struct job_message message;
   while (!job_is_sent(job)) {
     if (!stream->sending && job_next_message(job, &stream->choice, &message)) {
-      send_message(stream, job, &message, last && job_is_sent(job));
+      send_message(stream, job, &message, job_is_sent(job) ? how : CHANNEL_SEND);
     } else if (!step(stream, scope, error)) {
+      return false;
+    }
+  }
+  stream->jobs_at_server++;
+  return true;
+}
+
+static bool must_hold(const aclnn_stream *stream) {
+  return stream->jobs_at_server > BUSY_JOBS && stream->held_count < HELD_JOBS_MAX;
+}
+
+static bool is_small(const struct job *job) {
+  int64_t sent, sent_total, received, received_total;
+  job_progress(job, &sent, &sent_total, &received, &received_total);
+  return sent_total + received_total <= SMALL_JOB_BYTES_MAX;
+}
+
+static void hold_job(aclnn_stream *stream, struct stream_job *entry) {
+  if (stream->held == NULL) {
+    stream->held = entry;
+  }
+  stream->held_count++;
+}
+
+static bool send_held(aclnn_stream *stream, bool last, const struct call_scope *scope, aclnn_error *error) {
+  struct stream_job *entry = stream->held;
+  forget_held(stream);
+  for (; entry != NULL; entry = entry->next) {
+    enum channel_send how = entry->next != NULL ? CHANNEL_SEND_WITH_NEXT
+                            : last              ? CHANNEL_SEND_LAST
+                                                : CHANNEL_SEND;
+    if (!send_job(stream, entry->job, how, scope, error)) {
       return false;
     }
   }
@@ -228,11 +282,13 @@ static bool restart_job(aclnn_stream *stream, struct stream_job *entry, const st
     (void)error_from_status(error, &status);
     return fail(stream, error);
   }
-  return send_job(stream, entry->job, false, scope, error);
+  return send_job(stream, entry->job, CHANNEL_SEND, scope, error);
 }
 
 static bool send_again(aclnn_stream *stream, const struct call_scope *scope, aclnn_error *error) {
   stream->sending = false;
+  stream->jobs_at_server = 0;
+  forget_held(stream);
   if (!channel_call_open(stream->client->channel, scope, SERVICE_METHOD("Execute"), false, &stream->call,
                          error)) {
     stream->failure = *error;
@@ -250,7 +306,8 @@ static bool send_again(aclnn_stream *stream, const struct call_scope *scope, acl
 
 // Waits until sending again may help; false if it won't, or mustn't be tried.
 static bool await_retry(aclnn_stream *stream, const struct call_scope *scope, bool unknown_to_server) {
-  if (stream->tried >= stream->retries) {
+  if (stream->tried >= stream->retries ||
+      channel_scope_is_cancelled(stream->client->channel, &stream->opened)) {
     return false;
   }
   return unknown_to_server
@@ -282,10 +339,15 @@ bool stream_submit(aclnn_stream *stream, struct job *job, aclnn_plan *plan, bool
   if (stream->call == NULL) {
     return refuse(stream, job, error);
   }
-  if (!append(stream, job, plan, error)) {
+  struct stream_job *entry = append(stream, job, plan, error);
+  if (entry == NULL) {
     return false;
   }
-  return send_job(stream, job, last, scope, error) || recover(stream, scope, error);
+  hold_job(stream, entry);
+  if (!last && is_small(job) && must_hold(stream)) {
+    return true;
+  }
+  return send_held(stream, last, scope, error) || recover(stream, scope, error);
 }
 
 bool stream_wait(aclnn_stream *stream, const struct call_scope *scope, aclnn_summary *summary,
@@ -298,7 +360,8 @@ bool stream_wait(aclnn_stream *stream, const struct call_scope *scope, aclnn_sum
       *error = stream->failure;
       return false;
     }
-    if (!step(stream, scope, error) && !recover(stream, scope, error)) {
+    bool ok = must_hold(stream) || send_held(stream, false, scope, error);
+    if (!(ok && step(stream, scope, error)) && !recover(stream, scope, error)) {
       return false;
     }
   }

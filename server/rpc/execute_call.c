@@ -42,7 +42,7 @@ struct execute_call {
   int cancelled;
   struct status failure; // of state.failed_job, or why the call was cancelled
   struct final_status final;
-  struct queue_tag received, sent, status_sent, closed;
+  struct queue_tag received, sent, looked, status_sent, closed;
   struct pace receiving, replying;
   int64_t sending_bytes; // of tensors, in the message under way
 };
@@ -157,16 +157,19 @@ static uint64_t bytes_outside_of_arena(const struct execute_call *call) {
   return bytes;
 }
 
-static unsigned do_send(struct execute_call *call) {
+static bool sends_outputs(struct execute_call *call) {
+  return execute_job(&call->state, call->state.first_job)->stage == EXECUTE_JOB_ENDED;
+}
+
+static unsigned send_next(struct execute_call *call) {
   struct execute_state *state = &call->state;
   uint64_t number = state->first_job;
   struct job_place *place = place_of(call, number);
-  bool outputs = execute_job(state, number)->stage == EXECUTE_JOB_ENDED;
   bool accepted = call->accepted_job == number; // goes with the first message for its job
   int64_t passed_bytes = place->job.download.passed_bytes;
   call->choice.accepted = place->job.reply_codecs;
-  if (!response_message_build(&place->job, accepted, outputs, server_call_now_ns(&call->base), &call->choice,
-                              &call->sending, &call->failure)) {
+  if (!response_message_build(&place->job, accepted, sends_outputs(call), server_call_now_ns(&call->base),
+                              &call->choice, &call->sending, &call->failure)) {
     return execute_send_failed(state);
   }
   call->accepted_job = number + 1;
@@ -176,7 +179,10 @@ static unsigned do_send(struct execute_call *call) {
   server_call_count_traffic(&call->base, &traffic);
   grpc_op ops[3];
   size_t count = add_metadata_op(call, ops);
-  ops[count] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE};
+  // A small message then waits for the next one, to be written with it. Metadata would wait too, and their
+  // batch with them.
+  bool followed = count == 0 && call->sending.done && execute_is_followed(state);
+  ops[count] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE, .flags = followed ? GRPC_WRITE_BUFFER_HINT : 0};
   ops[count++].data.send_message.send_message = call->sending.buffer;
   if (call->sending.done && execute_close_with_send(state)) {
     final_status_ok(&call->final);
@@ -185,6 +191,18 @@ static unsigned do_send(struct execute_call *call) {
   call->sending_since_ns = server_call_now_ns(&call->base);
   queue_start_batch(call->base.call, ops, count, &call->sent);
   return 0;
+}
+
+// What has arrived already, such as the half-close behind a call's only job or the next job of many, has its
+// event in the queue by now. Once that is handled, the reply may leave together with what follows it.
+static unsigned do_send(struct execute_call *call) {
+  bool receiving = (call->state.pending & EXECUTE_PENDING_RECEIVE) != 0;
+  bool begins = place_of(call, call->state.first_job)->job.download.passed_bytes == 0;
+  if (receiving && begins && sends_outputs(call)) {
+    queue_wake_call(call->base.call, &call->looked);
+    return 0;
+  }
+  return send_next(call);
 }
 
 static unsigned do_status(struct execute_call *call) {
@@ -319,14 +337,6 @@ static unsigned do_submit(struct execute_call *call) {
   struct execute_job *job = &place_of(call, number)->job;
   switch (execute_job_submit(job)) {
   case JOB_READY:
-    if (number == 0 && (call->state.pending & EXECUTE_PENDING_RECEIVE) != 0) {
-      // The half-close of a call with a single job has mostly come along with its data, and its event waits
-      // in the queue. Behind it the reply can take the status along: one write for both.
-      place_of(call, number)->answer_ok = true;
-      execute_job_waits(&call->state, number);
-      queue_wake_call(call->base.call, &place_of(call, number)->answered);
-      return 0;
-    }
     return execute_ended(&call->state, number);
   case JOB_WAITING:
     execute_job_waits(&call->state, number);
@@ -423,6 +433,13 @@ static void on_sent(struct queue_tag *tag, bool ok) {
   step(call, ok ? execute_sent(&call->state, call->sending.done) : execute_send_failed(&call->state));
 }
 
+static void on_looked(struct queue_tag *tag, bool ok) {
+  (void)ok;
+  struct execute_call *call = QUEUE_CONTAINER_OF(tag, struct execute_call, looked);
+  bool listened_to = call->state.phase <= EXECUTE_FAILING;
+  step(call, listened_to ? send_next(call) : execute_send_failed(&call->state));
+}
+
 static void on_status_sent(struct queue_tag *tag, bool ok) {
   (void)ok; // the notice of the end tells more
   struct execute_call *call = QUEUE_CONTAINER_OF(tag, struct execute_call, status_sent);
@@ -505,6 +522,7 @@ void execute_call_start(struct server_queue *home, grpc_call *grpc) {
   call->base.drain = on_drain;
   call->received.event = on_received;
   call->sent.event = on_sent;
+  call->looked.event = on_looked;
   call->status_sent.event = on_status_sent;
   call->closed.event = on_closed;
   call->receiving.timer.expired = on_receive_idle;

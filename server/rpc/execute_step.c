@@ -271,6 +271,11 @@ bool execute_close_with_send(struct execute_state *state) {
   return state->closes_with_send;
 }
 
+bool execute_is_followed(const struct execute_state *state) {
+  assert(state->pending & EXECUTE_PENDING_SEND);
+  return state->job_count > 1 && job_at(state, state->first_job + 1)->stage == EXECUTE_JOB_ENDED;
+}
+
 unsigned execute_sent(struct execute_state *state, bool done) {
   assert(state->pending & EXECUTE_PENDING_SEND);
   state->pending &= ~(unsigned)EXECUTE_PENDING_SEND;

@@ -143,6 +143,9 @@ unsigned execute_taken(struct execute_state *state, bool complete);
 // it, because no further job will come. There is no EXECUTE_DO_STATUS then.
 bool execute_close_with_send(struct execute_state *state);
 
+// Likewise: whether the next job has ended well too, so that its messages follow at once.
+bool execute_is_followed(const struct execute_state *state);
+
 // EXECUTE_DO_SEND came back; done: the message held the job's last byte and its `done`.
 unsigned execute_sent(struct execute_state *state, bool done);
 unsigned execute_send_failed(struct execute_state *state);

@@ -96,7 +96,7 @@ static void jobs_sent_ahead_are_answered_in_order(void **state) {
   struct test_stream stream;
   struct wire_buffer reply;
   struct test_outcome outcome;
-  test_server_hold_jobs(fixture->server);
+  test_server_hold_jobs(fixture->server, 0);
   test_fixture_execute(fixture, &stream);
   for (int i = 0; i < JOBS; ++i) {
     struct wire_buffer message = test_message_whole_job();
@@ -112,6 +112,33 @@ static void jobs_sent_ahead_are_answered_in_order(void **state) {
   }
   test_stream_finish(&stream, &outcome);
   assert_int_equal(outcome.code, GRPC_STATUS_OK);
+}
+
+static void reply_does_not_wait_for_the_next_job_to_run(void **state) {
+  enum { JOBS = 4 };
+  struct test_fixture *fixture = *state;
+  for (size_t running = 1; running < JOBS; ++running) {
+    struct test_stream stream;
+    struct wire_buffer reply;
+    struct test_outcome outcome;
+    test_server_hold_jobs(fixture->server, running);
+    test_fixture_execute(fixture, &stream);
+    for (int i = 0; i < JOBS; ++i) {
+      struct wire_buffer message = test_message_whole_job();
+      assert_true(test_stream_send(&stream, &message));
+    }
+    for (size_t i = 0; i < JOBS; ++i) {
+      if (i == running) {
+        test_server_await_held(fixture->server, 1);
+        test_server_release_jobs(fixture->server);
+      }
+      assert_true(test_stream_receive(&stream, &reply));
+      test_reply_check(&reply, NULL, NULL);
+    }
+    test_stream_half_close(&stream);
+    test_stream_finish(&stream, &outcome);
+    assert_int_equal(outcome.code, GRPC_STATUS_OK);
+  }
 }
 
 static void executor_is_used_once(void **state) {
@@ -304,7 +331,7 @@ static void cancelled_while_it_runs(void **state) {
   struct test_stream stream;
   struct wire_buffer message = test_message_whole_job(), next = test_message_first_half();
   struct test_outcome outcome;
-  test_server_hold_jobs(fixture->server);
+  test_server_hold_jobs(fixture->server, 0);
   test_fixture_execute(fixture, &stream);
   assert_true(test_stream_send(&stream, &message));
   assert_true(test_stream_send(&stream, &next)); // a job ahead is dropped, too
@@ -366,7 +393,7 @@ static void stop_lets_a_job_end_and_ends_resting_calls(void **state) {
   struct test_stream running, resting;
   struct wire_buffer message = test_message_whole_job(), reply;
   struct test_outcome outcome;
-  test_server_hold_jobs(fixture->server);
+  test_server_hold_jobs(fixture->server, 0);
   test_fixture_execute(fixture, &running);
   test_fixture_execute(fixture, &resting);
   assert_true(test_stream_send(&running, &message));
@@ -392,6 +419,7 @@ int main(void) {
       RPC_TEST(unary_call_without_a_message_is_refused),
       RPC_TEST(job_in_one_message_is_answered_in_one),
       RPC_TEST(jobs_sent_ahead_are_answered_in_order),
+      RPC_TEST(reply_does_not_wait_for_the_next_job_to_run),
       RPC_TEST(executor_is_used_once),
       RPC_TEST(refused_begin_gives_the_executor_back),
       RPC_TEST(half_close_within_a_job_is_refused),

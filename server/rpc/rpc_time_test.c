@@ -177,7 +177,7 @@ static void run_does_not_count_as_idle(void **state) {
   struct test_fixture *fixture = *state;
   struct test_stream stream;
   struct wire_buffer message = test_message_whole_job(), reply;
-  test_server_hold_jobs(fixture->server);
+  test_server_hold_jobs(fixture->server, 0);
   test_fixture_execute(fixture, &stream);
   assert_true(test_stream_send(&stream, &message));
   test_server_await_held(fixture->server, 1);

@@ -16,6 +16,7 @@ struct held_backend {
   struct backend base;
   pthread_mutex_t mutex;
   bool holds;
+  size_t runs_before; // it holds
   struct backend_run_task *held;
   size_t held_count;
 };
@@ -57,7 +58,8 @@ static void run_now(struct backend_run_task *task) {
 static void backend_run(struct backend *base, struct backend_run_task *task) {
   struct held_backend *backend = (struct held_backend *)base;
   pthread_mutex_lock(&backend->mutex);
-  bool holds = backend->holds;
+  bool holds = backend->holds && backend->runs_before == 0;
+  backend->runs_before -= backend->runs_before > 0 ? 1 : 0;
   if (holds) {
     task->_next = backend->held;
     backend->held = task;
@@ -75,9 +77,10 @@ static void backend_destroy(struct backend *base) {
   pthread_mutex_destroy(&backend->mutex);
 }
 
-void test_server_hold_jobs(struct test_server *server) {
+void test_server_hold_jobs(struct test_server *server, size_t but) {
   pthread_mutex_lock(&server->backend.mutex);
   server->backend.holds = true;
+  server->backend.runs_before = but;
   pthread_mutex_unlock(&server->backend.mutex);
 }
 

@@ -21,8 +21,9 @@ int test_server_connect(struct test_server *server);
 
 struct service_context *test_server_context(struct test_server *server);
 
-// From now on jobs that are submitted stay with the backend until released; then they run.
-void test_server_hold_jobs(struct test_server *server);
+// From now on jobs that are submitted stay with the backend until released, but the next so many; then they
+// run.
+void test_server_hold_jobs(struct test_server *server, size_t but);
 void test_server_release_jobs(struct test_server *server);
 // Waits until so many jobs are held.
 void test_server_await_held(struct test_server *server, size_t jobs);
