@@ -104,8 +104,10 @@ def reply_error(message: str) -> AclnnError:
     return AclnnError("the server's reply breaks the contract: " + message, code=grpc.StatusCode.INTERNAL)
 
 
-def decode_reply(message_type: Any, data: bytes) -> Dict[str, Any]:
-    """The fields of a reply; raises AclnnError if the bytes are not one."""
+def decode_reply(message_type: Any, data: Optional[bytes]) -> Dict[str, Any]:
+    """The fields of a reply; raises AclnnError if the bytes are not one, or None, as gRPC gives for a call without."""
+    if data is None:
+        raise reply_error(f"{message_type.name}: the call ended well, but without a reply")
     try:
         return decode(message_type, data)
     except WireError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 import threading
+from concurrent import futures
 from typing import Any, Dict, Iterator, List
 
 import grpc
@@ -377,6 +378,27 @@ def test_a_reply_against_the_rules_is_an_error(
     assert caught.value.code == grpc.StatusCode.INTERNAL
     server.faults.break_reply = ""
     assert client.health()
+
+
+class _SaysNothing(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Every call ends well at once, without a message."""
+
+    def service(self, details: Any) -> Any:
+        return grpc.stream_stream_rpc_method_handler(lambda requests, context: iter(()))
+
+
+def test_a_call_that_ends_well_without_a_reply_is_an_error() -> None:
+    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=(_SaysNothing(),))
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        with Client(address) as client:
+            for call in (client.server_info, client.list_operators, client.health, lambda: backward_plan(client, example())):
+                with pytest.raises(AclnnError, match="without a reply") as caught:
+                    call()
+                assert caught.value.code == grpc.StatusCode.INTERNAL
+    finally:
+        server.stop(None)
 
 
 def _planned(storage_bytes: Any = None, transferred: bool = True, **desc: Any) -> Any:
