@@ -145,3 +145,8 @@ def test_sanitizers_get_the_options_of_the_build_file():
 def test_flavour_of_two_sanitizers_is_one_build():
     options = bazel.config_options("asan+ubsan")
     assert options[:3] == ["--config=asan", "--config=ubsan", "--platform_suffix=-asan-ubsan"]
+
+
+def test_sanitized_sources_are_compiled_once():
+    assert "--force_pic" in bazel.config_options("tsan")
+    assert bazel.config_options(None) == []
