@@ -26,9 +26,19 @@ typedef few_ints group_elements;
 #endif
 typedef VECTOR_OF(element, FORWARD_VECTOR_BYTES) numbers;
 typedef VECTOR_IN_MEMORY(element, FORWARD_VECTOR_BYTES) numbers_in_memory;
+#if FORWARD_ELEMENT_BITS == 16
+typedef VECTOR_OF(uint16_t, FORWARD_VECTOR_BYTES) natural_numbers;
+#else
+typedef VECTOR_OF(uint32_t, FORWARD_VECTOR_BYTES) natural_numbers;
+#endif
 
 INLINE numbers every_number(int32_t value) {
   return (numbers){0} + (element)value;
+}
+
+// For places that need all bits of an element.
+INLINE numbers add_places(numbers a, numbers b) {
+  return (numbers)((natural_numbers)a + (natural_numbers)b);
 }
 
 INLINE numbers number_lanes(void) {

@@ -44,7 +44,7 @@ INLINE void reduce_strip_columns(const struct forward_elements *elements, const 
   numbers place = {0};
   for (int64_t row = 1; row < strip->rows; row++) {
     rows += row_stride;
-    place += step;
+    place = add_places(place, step);
     numbers values[COLUMNS_AT_ONCE];
     UNROLLED for (int i = 0; i < vectors; i++) {
       ask_for(wanted_soon + columns[i] * (int64_t)sizeof *rows);
@@ -59,7 +59,7 @@ INLINE void reduce_strip_columns(const struct forward_elements *elements, const 
     }
   }
   UNROLLED for (int i = 0; i < vectors; i++) {
-    numbers places = best[i].places + number_lanes() + (element)columns[i];
+    numbers places = add_places(best[i].places, number_lanes() + (element)columns[i]);
     watch_maxima(watch, best[i].values);
     words_in_memory *to = (words_in_memory *)(candidates + columns[i]);
     to[0] =

@@ -165,7 +165,7 @@ def test_no_device_comes_up(start):
 
 def test_missing_file_is_said_at_the_start():
     cases = [*itertools.product(("--npu-library", "--npu-worker"), ("/nonexistent/file", "/usr/lib")),
-             ("--capsule-dir", "/nonexistent/folder"), ("--capsule-dir", __file__)]
+             ("--capsule-dir", "/proc/nonexistent/folder"), ("--capsule-dir", __file__)]
     for flag, path in cases:
         done = subprocess.run([BINARY, "--listen", "127.0.0.1:0", "--npu", "emulated", flag, path],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
