@@ -17,20 +17,17 @@
 
 #if FORWARD_ELEMENT_BITS == 16
 typedef int16_t element;
+typedef VECTOR_OF(uint16_t, FORWARD_VECTOR_BYTES) natural_numbers;
 #define ELEMENT_SIGN INT16_MIN
 typedef VECTOR_OF(int16_t, FORWARD_VECTOR_BYTES / 4) group_elements;
 #else
 typedef int32_t element;
+typedef VECTOR_OF(uint32_t, FORWARD_VECTOR_BYTES) natural_numbers;
 #define ELEMENT_SIGN INT32_MIN
 typedef few_ints group_elements;
 #endif
 typedef VECTOR_OF(element, FORWARD_VECTOR_BYTES) numbers;
 typedef VECTOR_IN_MEMORY(element, FORWARD_VECTOR_BYTES) numbers_in_memory;
-#if FORWARD_ELEMENT_BITS == 16
-typedef VECTOR_OF(uint16_t, FORWARD_VECTOR_BYTES) natural_numbers;
-#else
-typedef VECTOR_OF(uint32_t, FORWARD_VECTOR_BYTES) natural_numbers;
-#endif
 
 INLINE numbers every_number(int32_t value) {
   return (numbers){0} + (element)value;

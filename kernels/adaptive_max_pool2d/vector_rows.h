@@ -26,51 +26,77 @@ INLINE void store_candidates(const struct best *best, const struct origin *origi
   }
 }
 
+// Rows of which the best of each column is looked for.
+struct column_search {
+  const element *rows;
+  int64_t count;
+  int64_t columns;
+  int64_t row_stride;
+  int64_t rows_ahead; // for which memory is asked
+  numbers step;       // of places, from row to row
+  bool noted;         // NaN are the processor's to note, but in a single row
+};
+
 // `vectors` vectors of columns, from the first row to the last. The last vector ends where the columns do,
-// and may overlap with the one before. Where a vector of a row is not all in the storage, `left` elements are
-// from the piece's first on; otherwise it's INT64_MAX.
-INLINE void reduce_columns(const struct forward_elements *elements, const struct forward_piece *piece,
-                           int64_t column, int vectors, int64_t left, bool merge, struct watch *watch,
-                           int64_t *candidates) {
-  const element *rows = element_at(elements, piece->offset);
+// and may overlap with the one before: `columns` tells where each begins. Where a vector of a row is not all
+// in the storage, `left` elements are from the first on; otherwise it's INT64_MAX.
+INLINE void search_columns(const struct column_search *search, int64_t column, int vectors, int64_t left,
+                           struct watch *watch, struct best *best, int64_t *columns) {
+  const element *rows = search->rows;
+  const int64_t row_stride = search->row_stride;
+  const int64_t last = search->columns > LANES ? search->columns - LANES : 0;
   bool whole = left == INT64_MAX;
-  bool noted = NOTES_NAN && vectors <= NOTED_VECTORS_MAX;
-  struct best best[COLUMNS_AT_ONCE];
-  int64_t columns[COLUMNS_AT_ONCE];
   UNROLLED for (int i = 0; i < vectors; i++) {
-    int64_t last = piece->columns > LANES ? piece->columns - LANES : 0;
     columns[i] = column + i * LANES < last ? column + i * LANES : last;
     numbers raw = whole ? load_raw(rows + columns[i]) : load_first(rows, left);
     best[i] = (struct best){numbers_of(raw), {0}};
-    if (!noted || piece->rows == 1) {
+    if (!search->noted || search->count == 1) {
       watch_two(watch, best[i].values, best[i].values);
     }
   }
-  const char *wanted_soon = (const char *)(rows + (2 * piece->rows + 1) * piece->row_stride);
-  const int64_t row_bytes = piece->row_stride * (int64_t)sizeof *rows;
-  const numbers step = every_number(HALF ? 1 : piece->row_positions);
+  const char *wanted_soon = (const char *)(rows + (search->rows_ahead + 1) * row_stride);
   numbers place = {0};
-  for (int64_t row = 1; row < piece->rows; row++) {
-    rows += piece->row_stride;
-    place += step;
+  for (int64_t row = 1; row < search->count; row++) {
+    rows += row_stride;
+    place = add_places(place, search->step);
     numbers values[COLUMNS_AT_ONCE];
     UNROLLED for (int i = 0; i < vectors; i++) {
       ask_for(wanted_soon + columns[i] * (int64_t)sizeof *rows);
-      numbers raw = whole ? load_raw(rows + columns[i]) : load_first(rows, left - row * piece->row_stride);
-      values[i] = numbers_of(raw);
+      values[i] = numbers_of(whole ? load_raw(rows + columns[i]) : load_first(rows, left - row * row_stride));
     }
-    wanted_soon += row_bytes;
-    UNROLLED for (int i = 0; i < vectors && !noted; i += 2) {
-      watch_two(watch, values[i], values[i + 1 < vectors ? i + 1 : i]);
+    wanted_soon += row_stride * (int64_t)sizeof *rows;
+    if (!search->noted) {
+      UNROLLED for (int i = 0; i < vectors; i += 2) {
+        watch_two(watch, values[i], values[i + 1 < vectors ? i + 1 : i]);
+      }
     }
     UNROLLED for (int i = 0; i < vectors; i++) {
       compete(&best[i], values[i], place);
     }
   }
   UNROLLED for (int i = 0; i < vectors; i++) {
+    watch_maxima(watch, best[i].values);
+  }
+}
+
+INLINE void reduce_columns(const struct forward_elements *elements, const struct forward_piece *piece,
+                           int64_t column, int vectors, int64_t left, bool merge, struct watch *watch,
+                           int64_t *candidates) {
+  const struct column_search search = {
+      .rows = element_at(elements, piece->offset),
+      .count = piece->rows,
+      .columns = piece->columns,
+      .row_stride = piece->row_stride,
+      .rows_ahead = 2 * piece->rows,
+      .step = every_number(HALF ? 1 : piece->row_positions),
+      .noted = NOTES_NAN && vectors <= NOTED_VECTORS_MAX,
+  };
+  struct best best[COLUMNS_AT_ONCE];
+  int64_t columns[COLUMNS_AT_ONCE];
+  search_columns(&search, column, vectors, left, watch, best, columns);
+  UNROLLED for (int i = 0; i < vectors; i++) {
     struct origin origin = {element_at(elements, piece->offset + columns[i]), piece->row_stride,
                             piece->position + (int32_t)columns[i], piece->row_positions};
-    watch_maxima(watch, best[i].values);
     store_candidates(&best[i], &origin, piece->columns < LANES ? piece->columns : LANES, merge,
                      candidates + columns[i]);
   }

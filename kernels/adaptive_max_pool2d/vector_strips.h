@@ -22,45 +22,22 @@ struct strip_block {
   _Alignas(64) int32_t positions[FORWARD_STRIPS_OUTPUTS_MAX + WORDS];
 };
 
-// `vectors` vectors of columns; see reduce_columns for the last of them and for `left`.
 INLINE void reduce_strip_columns(const struct forward_elements *elements, const struct forward_strips *strips,
                                  const struct forward_strip *strip, int64_t column, int vectors, int64_t left,
                                  struct watch *watch, uint32_t *candidates) {
-  const element *rows = element_at(elements, strip->offset);
-  const int64_t row_stride = strips->row_stride;
-  const int64_t last = strips->columns > LANES ? strips->columns - LANES : 0;
-  bool whole = left == INT64_MAX;
+  const struct column_search search = {
+      .rows = element_at(elements, strip->offset),
+      .count = strip->rows,
+      .columns = strips->columns,
+      .row_stride = strips->row_stride,
+      .rows_ahead = 2 * strip->rows > strips->rows_ahead ? 2 * strip->rows : strips->rows_ahead,
+      .step = every_number(strips->row_positions),
+  };
   struct best best[COLUMNS_AT_ONCE];
   int64_t columns[COLUMNS_AT_ONCE];
-  UNROLLED for (int i = 0; i < vectors; i++) {
-    columns[i] = column + i * LANES < last ? column + i * LANES : last;
-    numbers raw = whole ? load_raw(rows + columns[i]) : load_first(rows, left);
-    best[i] = (struct best){numbers_of(raw), {0}};
-    watch_two(watch, best[i].values, best[i].values);
-  }
-  const int64_t rows_ahead = 2 * strip->rows > strips->rows_ahead ? 2 * strip->rows : strips->rows_ahead;
-  const char *wanted_soon = (const char *)(rows + (rows_ahead + 1) * row_stride);
-  const numbers step = every_number(strips->row_positions);
-  numbers place = {0};
-  for (int64_t row = 1; row < strip->rows; row++) {
-    rows += row_stride;
-    place = add_places(place, step);
-    numbers values[COLUMNS_AT_ONCE];
-    UNROLLED for (int i = 0; i < vectors; i++) {
-      ask_for(wanted_soon + columns[i] * (int64_t)sizeof *rows);
-      values[i] = numbers_of(whole ? load_raw(rows + columns[i]) : load_first(rows, left - row * row_stride));
-    }
-    wanted_soon += row_stride * (int64_t)sizeof *rows;
-    UNROLLED for (int i = 0; i < vectors; i += 2) {
-      watch_two(watch, values[i], values[i + 1 < vectors ? i + 1 : i]);
-    }
-    UNROLLED for (int i = 0; i < vectors; i++) {
-      compete(&best[i], values[i], place);
-    }
-  }
+  search_columns(&search, column, vectors, left, watch, best, columns);
   UNROLLED for (int i = 0; i < vectors; i++) {
     numbers places = add_places(best[i].places, number_lanes() + (element)columns[i]);
-    watch_maxima(watch, best[i].values);
     words_in_memory *to = (words_in_memory *)(candidates + columns[i]);
     to[0] =
         (words)__builtin_shuffle(places, best[i].values, (numbers)INTERLEAVED_HALVES_LOW) ^ CANDIDATE_BITS;

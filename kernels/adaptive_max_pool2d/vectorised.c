@@ -105,8 +105,8 @@ bool forward_run_vectorised(const struct forward_job *forward, struct status *st
       .elements = {.storage = forward->run->storages[FORWARD_SELF],
                    .count = self->storage_elements,
                    .infinity = infinity_of(self->data_type)},
-      .method = choose_method(plan, path_of(forward)->pool_strips != NULL),
   };
+  job.method = choose_method(plan, job.path->pool_strips != NULL);
   bool of_two = job.method == METHOD_SQUARES || job.method == METHOD_PAIRS;
   if (of_two || job.method == METHOD_STRIPS || job.method == METHOD_ROWS) {
     job.two_rows =
