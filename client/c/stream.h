@@ -17,7 +17,8 @@ MUST_CHECK bool stream_open(aclnn_client *client, const struct call_scope *scope
 // when the server no longer knows an executor: so many times (0: none) without a result in between.
 void stream_retry(aclnn_stream *stream, int retries);
 
-// Sends the job's inputs; with `last` no other job may follow. plan is the job's, for sending it again: it
+// Sends the job's inputs, those of a small job perhaps only with later ones or in a wait; with `last` at
+// once, and no other job may follow. plan is the job's, for sending it again: it
 // must stay valid until the job was waited for. NULL on a stream that doesn't retry.
 MUST_CHECK bool stream_submit(aclnn_stream *stream, struct job *job, aclnn_plan *plan, bool last,
                               const struct call_scope *scope, aclnn_error *error);

@@ -346,7 +346,6 @@ static void note_consumption(struct walk *walk) {
   }
 }
 
-// What the shell would do.
 static void build_message(struct walk *walk) {
   walk->looks_first = false;
   walk->sends_last =
@@ -357,6 +356,7 @@ static void build_message(struct walk *walk) {
   }
 }
 
+// What the shell would do.
 static void obey(struct walk *walk, unsigned todo) {
   static const unsigned at_once = EXECUTE_DO_BEGIN | EXECUTE_DO_RESERVE | EXECUTE_DO_TAKE | EXECUTE_DO_SUBMIT;
   assert_false(walk->released);

@@ -39,12 +39,6 @@ static int stop(void **state) {
   return 0;
 }
 
-static void must(aclnn_result result, const aclnn_error *error) {
-  if (result != ACLNN_OK) {
-    fail_msg("%s (%d): %s", error->reason, error->code, error->message);
-  }
-}
-
 // ---- What the server refuses
 
 static void check_call_fails(aclnn_client *client, const aclnn_call_arguments *arguments, const char *code,

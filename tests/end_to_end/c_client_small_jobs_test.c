@@ -27,13 +27,6 @@ struct stage {
   aclnn_stream *stream;
 };
 
-// So that a failure shows why.
-static void must(aclnn_result result, const aclnn_error *error) {
-  if (result != ACLNN_OK) {
-    fail_msg("%s (%d): %s", error->reason, error->code, error->message);
-  }
-}
-
 static int start(void **state) {
   struct stage *stage = calloc(1, sizeof *stage);
   assert_non_null(stage);
@@ -65,21 +58,19 @@ static void prepare(struct stage *stage, int large, bool repeatable) {
   must(aclnn_stream_open(stage->client, &stage->stream, &error), &error);
 }
 
-static void submit(struct stage *stage, int job) {
+static void submit(struct stage *stage, int begin, int end) {
   aclnn_error error;
-  must(aclnn_stream_submit(stage->stream, stage->plans[job], stage->jobs[job].tensors, 4, &error), &error);
-}
-
-static void submit_all(struct stage *stage) {
-  for (int i = 0; i < JOBS; i++) {
-    submit(stage, i);
+  for (int i = begin; i < end; i++) {
+    must(aclnn_stream_submit(stage->stream, stage->plans[i], stage->jobs[i].tensors, 4, &error), &error);
   }
 }
 
-static void wait_for(struct stage *stage, int job) {
+static void wait_for(struct stage *stage, int begin, int end) {
   aclnn_error error;
-  must(aclnn_stream_wait(stage->stream, NULL, &error), &error);
-  identity_job_check(&stage->jobs[job]);
+  for (int i = begin; i < end; i++) {
+    must(aclnn_stream_wait(stage->stream, NULL, &error), &error);
+    identity_job_check(&stage->jobs[i]);
+  }
 }
 
 static void clear(struct stage *stage) {
@@ -95,10 +86,8 @@ static void all_that_were_sent_ahead_have_their_results(void **state) {
   struct stage *stage = *state;
   for (int large = -1; large < JOBS; large += 20) { // none, then one in the middle of the small
     prepare(stage, large, true);
-    submit_all(stage);
-    for (int i = 0; i < JOBS; i++) {
-      wait_for(stage, i);
-    }
+    submit(stage, 0, JOBS);
+    wait_for(stage, 0, JOBS);
     clear(stage);
   }
 }
@@ -112,39 +101,31 @@ static void results_come_whenever_they_are_waited_for(void **state) {
       // Runs of both, long enough for jobs to be held back, and short enough for none.
       int run = 1 + rand_r(&seed) % (round + 4);
       bool sends = sent == done || (sent < JOBS && rand_r(&seed) % 2 == 0);
-      for (; run > 0 && (sends ? sent < JOBS : done < sent); run--) {
-        if (sends) {
-          submit(stage, sent++);
-        } else {
-          wait_for(stage, done++);
-        }
-      }
+      int *from = sends ? &sent : &done;
+      int limit = sends ? JOBS : sent;
+      int to = *from + run < limit ? *from + run : limit;
+      (sends ? submit : wait_for)(stage, *from, to);
+      *from = to;
     }
     clear(stage);
   }
 }
 
 static void replacing_the_server_loses_no_job(void **state) {
+  enum { SENT_AHEAD = 40 };
   struct stage *stage = *state;
   for (int repeatable = 0; repeatable < 2; repeatable++) {
-    for (int waited = 0; waited < JOBS; waited += 25) {
+    const int waits[] = {0, 25, SENT_AHEAD};
+    for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
       prepare(stage, -1, repeatable != 0);
       test_server_freeze(&stage->server); // so that it can't have read all
-      for (int i = 0; i < 40; i++) {
-        submit(stage, i);
-      }
+      submit(stage, 0, SENT_AHEAD);
       test_server_thaw(&stage->server);
-      for (int i = 0; i < waited && i < 40; i++) {
-        wait_for(stage, i);
-      }
+      wait_for(stage, 0, waits[i]);
       test_server_kill(&stage->server);
       test_server_start(&stage->server, stage->socket_address, NULL, NULL);
-      for (int i = 40; i < JOBS; i++) {
-        submit(stage, i);
-      }
-      for (int i = waited < 40 ? waited : 40; i < JOBS; i++) {
-        wait_for(stage, i);
-      }
+      submit(stage, SENT_AHEAD, JOBS);
+      wait_for(stage, waits[i], JOBS);
       clear(stage);
     }
   }
@@ -162,9 +143,7 @@ static void results_before_a_failed_job_come_and_none_after_it(void **state) {
       sent++;
     }
     assert_true(sent > failing);
-    for (int i = 0; i < failing; i++) {
-      wait_for(stage, i);
-    }
+    wait_for(stage, 0, failing);
     assert_int_equal(aclnn_stream_wait(stage->stream, NULL, &error), ACLNN_FAILED);
     assert_string_equal(error.parameter, "indices");
     assert_int_equal(aclnn_stream_wait(stage->stream, NULL, &error), ACLNN_FAILED);
@@ -176,12 +155,8 @@ static void jobs_held_back_may_be_left(void **state) {
   struct stage *stage = *state;
   for (int waited = 0; waited < 30; waited += 5) {
     prepare(stage, -1, true);
-    for (int i = 0; i < 30; i++) {
-      submit(stage, i);
-    }
-    for (int i = 0; i < waited; i++) {
-      wait_for(stage, i);
-    }
+    submit(stage, 0, 30);
+    wait_for(stage, 0, waited);
     clear(stage);
   }
 }
@@ -191,9 +166,7 @@ static void cancel_ends_jobs_held_back_too(void **state) {
   aclnn_error error;
   prepare(stage, -1, true);
   test_server_freeze(&stage->server);
-  for (int i = 0; i < 30; i++) {
-    submit(stage, i);
-  }
+  submit(stage, 0, 30);
   aclnn_cancel(stage->client);
   assert_int_equal(aclnn_stream_wait(stage->stream, NULL, &error), ACLNN_FAILED);
   assert_string_equal(aclnn_code_name(error.code), "CANCELLED");

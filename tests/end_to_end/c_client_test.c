@@ -39,13 +39,6 @@ static int stop(void **state) {
   return 0;
 }
 
-// So that a failure shows why.
-static void must(aclnn_result result, const aclnn_error *error) {
-  if (result != ACLNN_OK) {
-    fail_msg("%s (%d): %s", error->reason, error->code, error->message);
-  }
-}
-
 static void two_phases_compute(void **state) {
   (void)state;
   struct identity_job job;

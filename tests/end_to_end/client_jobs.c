@@ -49,6 +49,12 @@ void identity_job_free(struct identity_job *job) {
   free(job->grad_input);
 }
 
+void must(aclnn_result result, const aclnn_error *error) {
+  if (result != ACLNN_OK) {
+    fail_msg("%s (%d): %s", error->reason, error->code, error->message);
+  }
+}
+
 aclnn_client *open_client(const char *address, int retries) {
   const aclnn_client_options options = {.target_address = address, .retries = retries};
   aclnn_client *client = NULL;

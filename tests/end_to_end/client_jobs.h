@@ -24,6 +24,9 @@ void identity_job_init(struct identity_job *job, int64_t rows, int64_t columns, 
 void identity_job_check(struct identity_job *job);
 void identity_job_free(struct identity_job *job);
 
+// Fails the test, with what the error says, unless the result is ACLNN_OK.
+void must(aclnn_result result, const aclnn_error *error);
+
 // A client, or a failed test. Never tries again by itself unless `retries` says so.
 aclnn_client *open_client(const char *address, int retries);
 

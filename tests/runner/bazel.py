@@ -24,8 +24,8 @@ def config_options(config):
     configs = config.split("+")
     # Optimized programs and shared libraries would each compile every source for themselves; nothing of a sanitized
     # build is shipped, so one object of each source is enough.
-    return [f"--config={name}" for name in configs
-            ] + [f"--platform_suffix=-{'-'.join(configs)}", "--symlink_prefix=/", "--force_pic"]
+    return [*(f"--config={name}" for name in configs), f"--platform_suffix=-{'-'.join(configs)}", "--symlink_prefix=/",
+            "--force_pic"]
 
 
 def run(command, *options, config=None, root):
