@@ -3,6 +3,7 @@
 Each check takes a Tree and yields findings; lint_test.py shows for each that it can fail.
 """
 
+import argparse
 import pathlib
 import subprocess
 import sys
@@ -46,6 +47,7 @@ def findings(tree):
 
 
 def main():
+    argparse.ArgumentParser(prog="tests/lint/lint.py", description=__doc__).parse_args()
     tree = Tree(pathlib.Path(__file__).resolve().parents[2])
     found = findings(tree)
     for finding in found:

@@ -1,17 +1,20 @@
-"""Installing the package, as the README says, without a network."""
+"""Installing the package, with the lines of the READMEs, without a network."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict
+from typing import Dict
 
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1]
+ROOT = PACKAGE.parents[1]
+READMES = (ROOT / "README.md", PACKAGE / "README.md")
 
 USE = """
 import sys
@@ -34,13 +37,22 @@ def environment(**more: str) -> Dict[str, str]:
 
 
 def source_copy(folder: Path) -> Path:
-    """The package's files as in a fresh clone; building leaves things in the tree."""
+    """The files that installing needs as in a fresh clone; building leaves things in the tree."""
     ignored = shutil.ignore_patterns("__pycache__", "build", "*.egg-info", ".pytest_cache")
-    return Path(shutil.copytree(PACKAGE, folder / "python", ignore=ignored))
+    for name in ("client/python", "deploy"):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    return folder
+
+
+def install_lines(readme: Path) -> str:
+    """The example of the README that makes an environment and installs into it."""
+    blocks = re.findall(r"(?:^    .*\n)+", readme.read_text(encoding="utf-8"), re.MULTILINE)
+    (block,) = [block for block in blocks if "-m venv" in block]
+    return re.sub(r"^    ", "", block, flags=re.MULTILINE)
 
 
 def test_the_tree_works_as_it_is(server_process: str, tmp_path: Path) -> None:
-    source = source_copy(tmp_path)
+    source = source_copy(tmp_path) / "client" / "python"
     command = [sys.executable, "-c", USE, server_process]
     done = subprocess.run(
         command, env=environment(PYTHONPATH=str(source)), cwd=tmp_path, check=True, capture_output=True, text=True
@@ -48,21 +60,16 @@ def test_the_tree_works_as_it_is(server_process: str, tmp_path: Path) -> None:
     assert done.stdout.startswith(str(source))
 
 
-def test_pip_installs_it_into_a_virtual_environment(server_process: str, tmp_path: Path) -> None:
-    venv = tmp_path / "venv"
-    made = subprocess.run(
-        [sys.executable, "-m", "venv", "--system-site-packages", str(venv)], capture_output=True, text=True
+@pytest.mark.parametrize("readme", READMES, ids=["project", "client"])
+def test_lines_of_the_readme_install_it_into_a_virtual_environment(
+    readme: Path, server_process: str, tmp_path: Path
+) -> None:
+    clone = source_copy(tmp_path)
+    done = subprocess.run(
+        ["bash", "-euc", install_lines(readme)], env=environment(), cwd=clone, capture_output=True, text=True
     )
-    if made.returncode != 0:
-        pytest.skip(f"no virtual environments here: {made.stderr or made.stdout}")
-    python = str(venv / "bin" / "python")
-
-    def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        done: Any = subprocess.run([python, *words], env=environment(), cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done
-
-    run("-m", "pip", "install", "--no-build-isolation", str(source_copy(tmp_path)))
-    assert run("-c", USE, server_process).stdout.startswith(str(venv))
-    assert "aclnn-client" in run("-m", "pip", "list").stdout
-    assert list(venv.glob("lib/*/site-packages/aclnn_client/py.typed"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    command = [str(clone / "venv" / "bin" / "python"), "-c", USE, server_process]
+    used = subprocess.run(command, env=environment(), cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert used.stdout.startswith(str(clone / "venv"))
+    assert list(clone.glob("venv/lib/*/site-packages/aclnn_client/py.typed"))
