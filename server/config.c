@@ -11,9 +11,12 @@
 #define KIB INT64_C(1024)
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
+#define TIB (1024 * GIB)
 
 // Smaller budgets hold no job worth a server.
 #define MEMORY_LIMIT_BYTES_MIN MIB
+// Below this, a pause of the network or of a client's scheduler would end healthy jobs.
+#define IDLE_TIMEOUT_MS_MIN 100
 #define DURATION_MS_MAX (INT64_C(30) * 24 * 3600 * 1000)
 
 #define NPUS_MAX 64
@@ -64,11 +67,13 @@ static const struct flag flags[] = {
     {"--verify", FLAG_FRACTION, AT(verify_fraction), 0, 1, "FRACTION", "0",
      "the share of NPU jobs that the CPU does again to compare, 0 to 1"},
     {"--capsule-dir", FLAG_TEXT, AT(capsule_directory), 0, 0, "DIR", NULL,
-     "where jobs whose results differed are kept (default: nowhere)"},
+     "where jobs whose results differed are kept; the folder is made if it isn't there (default: nowhere)"},
     {"--memory-limit", FLAG_BYTES, AT(memory_limit_bytes), MEMORY_LIMIT_BYTES_MIN, INT64_MAX / 16, "SIZE",
      NULL,
-     "host memory for the tensors of all jobs, such as 4GiB (default: half of what the process may use)"},
-    {"--max-queue", FLAG_COUNT, AT(queue_max), 0, 1000000, "N", "256", "jobs that may wait for memory"},
+     "host memory for the tensors of all jobs, such as 4GiB; gRPC may take 512 MiB beside it, and 4 MiB for "
+     "each of --max-queue (default: half of what the process may use)"},
+    {"--max-queue", FLAG_COUNT, AT(queue_max), 0, 1000000, "N", "256",
+     "jobs that may wait for memory; gRPC may hold 4 MiB for each beside --memory-limit"},
     {"--max-queue-time", FLAG_DURATION, AT(queue_time_ms), 1, DURATION_MS_MAX, "TIME", "30s",
      "how long a job may wait for memory"},
     {"--max-executors", FLAG_COUNT, AT(executors_max), 1, 10000000, "N", "65536",
@@ -77,13 +82,12 @@ static const struct flag flags[] = {
      "how long an executor lives when its request doesn't say"},
     {"--max-ttl", FLAG_DURATION, AT(ttl_max_ms), 1, DURATION_MS_MAX, "TIME", "1h",
      "how long an executor may live"},
-    {"--idle-timeout", FLAG_DURATION, AT(idle_timeout_ms), 1, DURATION_MS_MAX, "TIME", "60s",
-     "how long a started job waits for its client"},
+    {"--idle-timeout", FLAG_DURATION, AT(idle_timeout_ms), IDLE_TIMEOUT_MS_MIN, DURATION_MS_MAX, "TIME",
+     "60s", "how long a started job waits for its client"},
     {"--threads", FLAG_COUNT, AT(threads), 0, 1024, "N", "0",
      "threads that compute; 0: one for each processor"},
     {"--cpu-path", FLAG_CPU_PATH, AT(cpu), 0, 0, "NAME", "auto",
-     "code path of the CPU kernels: scalar, neon, avx2, avx512, or auto for the widest; results are the "
-     "same"},
+     "code path of the CPU kernels; auto is the widest, results are the same"},
     {"--max-connections", FLAG_COUNT, AT(connections_max), 1, 100000, "N", "1000",
      "connections at a time; further ones are closed at once"},
     {"--handle-key-file", FLAG_TEXT, AT(handle_key_file), 0, 0, "FILE", NULL,
@@ -103,7 +107,8 @@ struct unit {
   int64_t factor;
 };
 
-static const struct unit byte_units[] = {{"", 1}, {"B", 1}, {"KiB", KIB}, {"MiB", MIB}, {"GiB", GIB}};
+static const struct unit byte_units[] = {{"", 1},      {"B", 1},     {"KiB", KIB},
+                                         {"MiB", MIB}, {"GiB", GIB}, {"TiB", TIB}};
 static const struct unit time_units[] = {{"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000}};
 
 static bool fail_value(const struct flag *flag, const char *text, const char *expected,
@@ -320,6 +325,17 @@ bool config_parse(int argument_count, char **arguments, struct config *config, s
   return set_defaults(config, given, status) && check_together(config, status);
 }
 
+// Those that this processor can run.
+static void print_cpu_paths(FILE *stream) {
+  const char *before = "; here: ";
+  for (enum cpu_path path = CPU_PATH_SCALAR; path < CPU_PATH_COUNT; ++path) {
+    if (cpu_path_is_available(path)) {
+      fprintf(stream, "%s%s", before, cpu_path_name(path));
+      before = ", ";
+    }
+  }
+}
+
 void config_print_help(FILE *stream) {
   fprintf(stream, "usage: aclnn-server [flags]\n\nServes CANN's two-phase operator interface over gRPC.\n\n");
   for (size_t i = 0; i < FLAG_TOTAL; ++i) {
@@ -327,6 +343,9 @@ void config_print_help(FILE *stream) {
     char head[64];
     snprintf(head, sizeof head, "%s %s", flag->name, flag->value_name == NULL ? "" : flag->value_name);
     fprintf(stream, "  %-29s %s", head, flag->help);
+    if (flag->kind == FLAG_CPU_PATH) {
+      print_cpu_paths(stream);
+    }
     if (flag->standard != NULL) {
       fprintf(stream, " (default: %s)", flag->standard);
     }

@@ -1,5 +1,8 @@
 #include "server/config.h"
 
+#include "proto/wire/execute_envelope.h"
+#include "server/rpc/limits.h"
+
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,6 +129,7 @@ static void wrong_arguments_are_refused_and_named(void **unused) {
       {"--memory-limit nan", "nan"},
       {"--idle-timeout 5", "a time such as"},
       {"--idle-timeout 0s", "out of range"},
+      {"--idle-timeout 99ms", "allowed are 100ms to"},
       {"--idle-timeout 1d", "1d"},
       {"--npu maybe", "auto, off or emulated[:N]"},
       {"--npu emulated:0", "allowed are 1 to 64"},
@@ -155,6 +159,40 @@ static void wrong_arguments_are_refused_and_named(void **unused) {
     assert_int_equal(status.reason, REASON_CONFIGURATION);
     assert_non_null(strstr(status.message, cases[i].says));
   }
+}
+
+static void sizes_know_every_unit(void **unused) {
+  (void)unused;
+  struct config config;
+  struct status status;
+  static const struct {
+    const char *line;
+    int64_t bytes;
+  } cases[] = {{"--memory-limit 2097152", INT64_C(1) << 21}, {"--memory-limit 2097152B", INT64_C(1) << 21},
+               {"--memory-limit 2048KiB", INT64_C(1) << 21}, {"--memory-limit 2MiB", INT64_C(1) << 21},
+               {"--memory-limit 0.25GiB", INT64_C(1) << 28}, {"--memory-limit 1.5TiB", INT64_C(3) << 39}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    assert_true(parse(cases[i].line, &config, &status));
+    assert_int_equal(config.memory_limit_bytes, cases[i].bytes);
+  }
+}
+
+static void help_tells_what_grpc_takes_and_which_paths_there_are(void **unused) {
+  (void)unused;
+  char *help = NULL;
+  size_t help_bytes = 0;
+  char expected[128];
+  FILE *stream = open_memstream(&help, &help_bytes);
+  assert_non_null(stream);
+  config_print_help(stream);
+  fclose(stream);
+  snprintf(expected, sizeof expected, "gRPC may take %zu MiB beside it, and %zu MiB for each of --max-queue",
+           SERVER_QUOTA_BYTES >> 20, (size_t)WIRE_MESSAGE_BYTES_MAX >> 20);
+  assert_non_null(strstr(help, expected));
+  for (enum cpu_path path = CPU_PATH_SCALAR; path < CPU_PATH_COUNT; ++path) {
+    assert_int_equal(strstr(help, cpu_path_name(path)) != NULL, cpu_path_is_available(path));
+  }
+  free(help);
 }
 
 static void short_max_ttl_cuts_the_default(void **unused) {
@@ -321,6 +359,8 @@ int main(void) {
       cmocka_unit_test(flags_of_npus_are_read),
       cmocka_unit_test(code_path_is_chosen_by_name),
       cmocka_unit_test(wrong_arguments_are_refused_and_named),
+      cmocka_unit_test(sizes_know_every_unit),
+      cmocka_unit_test(help_tells_what_grpc_takes_and_which_paths_there_are),
       cmocka_unit_test(short_max_ttl_cuts_the_default),
       cmocka_unit_test(more_listeners_than_allowed_are_refused),
       cmocka_unit_test_setup_teardown(keys_are_read_raw_and_in_hex, make_folder, remove_folder),

@@ -49,10 +49,14 @@ static bool create_backends(const struct machine_options *machine, struct dispat
 }
 
 // Made if it isn't there: better known now than when the first capsule is lost.
-static bool check_capsule_directory(const char *directory, struct status *status) {
+static bool check_capsule_directory(const char *directory, const struct log *log, struct status *status) {
   struct stat found;
-  bool usable = (mkdir(directory, 0700) == 0 || errno == EEXIST) && stat(directory, &found) == 0 &&
-                access(directory, W_OK | X_OK) == 0;
+  bool made = mkdir(directory, 0700) == 0;
+  bool usable =
+      (made || errno == EEXIST) && stat(directory, &found) == 0 && access(directory, W_OK | X_OK) == 0;
+  if (made) {
+    log_event(log, LOG_WARNING, "--capsule-dir wasn't there and was made", LOG_TEXT("directory", directory));
+  }
   if (!usable) {
     return status_fail(status, REASON_CONFIGURATION, NULL, "--capsule-dir: \"%s\" can't be used: %s",
                        directory, strerror(errno));
@@ -72,7 +76,8 @@ static bool create_dispatcher(const struct machine_options *machine, struct disp
   struct budget_options budget = {.limit_bytes = (uint64_t)config->memory_limit_bytes,
                                   .queue_max = (size_t)config->queue_max,
                                   .queue_time_max_ns = config->queue_time_ms * 1000000};
-  if (config->capsule_directory != NULL && !check_capsule_directory(config->capsule_directory, status)) {
+  if (config->capsule_directory != NULL &&
+      !check_capsule_directory(config->capsule_directory, machine->log, status)) {
     return false;
   }
   if (!budget_create(&budget, &options.budget, status)) {

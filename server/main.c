@@ -204,6 +204,18 @@ static bool create_server(struct application *application, struct status *status
   return server_create(&options, &application->server, status);
 }
 
+// More than there is isn't refused, as nobody may ever ask for it; but then the system ends the server, and
+// not the budget that holds clients back.
+static void warn_of_memory(const struct application *application) {
+  int64_t available = config_memory_available("");
+  if (application->config.memory_limit_bytes > available) {
+    log_event(&application->log, LOG_WARNING,
+              "--memory-limit is more than this process may use: the system may kill it under load",
+              LOG_INTEGER("memory_limit_bytes", application->config.memory_limit_bytes),
+              LOG_INTEGER("memory_available_bytes", available));
+  }
+}
+
 // Before there are threads that ask it who calls.
 static bool create_listeners(struct application *application, int64_t descriptors, struct status *status) {
   int64_t possible = (descriptors - DESCRIPTORS_RESERVED) / DESCRIPTORS_PER_CONNECTION;
@@ -214,6 +226,7 @@ static bool create_listeners(struct application *application, int64_t descriptor
               "fewer connections than wanted: the limit of descriptors is low",
               LOG_INTEGER("descriptors", descriptors), LOG_INTEGER("connections_max", connections_max));
   }
+  application->machine->context.info.limits.max_connections = connections_max;
   struct listeners_options options = {.loop = &application->loop,
                                       .log = &application->log,
                                       .connections_max = (size_t)connections_max,
@@ -318,6 +331,7 @@ static int serve(struct application *application) {
     return EXIT_CONFIGURATION;
   }
   int exit_code = EXIT_SUCCESS;
+  warn_of_memory(application);
   open_handles(application);
   bool built = build(application, descriptors, &status);
   if (built && application->phase == PHASE_STOPPING) {

@@ -208,7 +208,7 @@ typedef struct aclnn_server_info {
   int contract_revision;
   char cpu_path[32];
   int64_t max_chunk_bytes, max_message_bytes, memory_budget_bytes, max_executors, default_ttl_ms, max_ttl_ms;
-  int64_t max_queue, max_queue_time_ms, idle_timeout_ms;
+  int64_t max_queue, max_queue_time_ms, idle_timeout_ms, max_connections;
   char codecs[128];    // comma-separated
   char features[1056]; // comma-separated
   struct {

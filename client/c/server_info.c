@@ -52,6 +52,7 @@ static void describe_server(const struct server_info *from, aclnn_server_info *t
   to->max_queue = from->limits.max_queue;
   to->max_queue_time_ms = from->limits.max_queue_time_ms;
   to->idle_timeout_ms = from->limits.idle_timeout_ms;
+  to->max_connections = from->limits.max_connections;
   for (int codec = 0; codec < CODEC_END; codec++) {
     if ((from->codecs & (1U << codec)) != 0) {
       text_list_add(to->codecs, sizeof to->codecs, codec_name((enum codec)codec));

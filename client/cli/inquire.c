@@ -126,6 +126,7 @@ static const struct limit {
     {"max_queue", "longest queue", offsetof(aclnn_server_info, max_queue)},
     {"max_queue_time_ms", "longest wait, ms", offsetof(aclnn_server_info, max_queue_time_ms)},
     {"idle_timeout_ms", "idle time-out, ms", offsetof(aclnn_server_info, idle_timeout_ms)},
+    {"max_connections", "most connections", offsetof(aclnn_server_info, max_connections)},
 };
 #define LIMIT_COUNT (sizeof LIMITS / sizeof LIMITS[0])
 
@@ -166,7 +167,8 @@ static void print_info_json(const aclnn_server_info *info) {
 static void print_info_text(const aclnn_server_info *info) {
   printf("%-20s %s\n%-20s %d\n%-20s %s\n", "aclnn-server", info->server_version, "contract revision",
          info->contract_revision, "CPU path", info->cpu_path);
-  printf("%-20s %s\n%-20s %s\n", "codecs", info->codecs, "features", info->features);
+  printf("%-20s %s\n%-20s %s\n", "codecs", info->codecs, "features",
+         info->features[0] == '\0' ? "none" : info->features);
   for (size_t i = 0; i < LIMIT_COUNT; i++) {
     printf("%-20s %lld\n", LIMITS[i].label, (long long)limit_value(info, &LIMITS[i]));
   }

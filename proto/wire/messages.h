@@ -115,7 +115,7 @@ MUST_CHECK bool wire_read_empty_request(const uint8_t *data, size_t size, struct
 
 struct server_limits {
   int64_t max_chunk_bytes, max_message_bytes, memory_budget_bytes, max_executors, default_ttl_ms, max_ttl_ms,
-      max_queue, max_queue_time_ms, idle_timeout_ms;
+      max_queue, max_queue_time_ms, idle_timeout_ms, max_connections;
 };
 
 #define WIRE_DEVICES_MAX 64

@@ -146,7 +146,7 @@ static void save_server_info(void) {
                                     .contract_revision = 7,
                                     .features = {"one", "two"},
                                     .feature_count = 2,
-                                    .limits = {1, 2, 3, 4, 5, 6, 7, 8, 9},
+                                    .limits = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
                                     .codecs = 1u << CODEC_NONE | 1u << CODEC_LZ4_BLOCK,
                                     .target_count = 2,
                                     .cpu_path = "avx2"};

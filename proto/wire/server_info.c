@@ -90,6 +90,7 @@ static void limits_compose(const struct server_limits *limits, Aclnn__V1__Server
   message->max_queue = limits->max_queue;
   message->max_queue_time_ms = limits->max_queue_time_ms;
   message->idle_timeout_ms = limits->idle_timeout_ms;
+  message->max_connections = limits->max_connections;
 }
 
 bool wire_write_server_info(const struct server_info *info, struct wire_buffer *out, struct status *status) {
@@ -142,7 +143,8 @@ static struct server_limits limits_from_message(const Aclnn__V1__ServerLimits *m
                                 .max_ttl_ms = message->max_ttl_ms,
                                 .max_queue = message->max_queue,
                                 .max_queue_time_ms = message->max_queue_time_ms,
-                                .idle_timeout_ms = message->idle_timeout_ms};
+                                .idle_timeout_ms = message->idle_timeout_ms,
+                                .max_connections = message->max_connections};
 }
 
 static void info_from_message(const Aclnn__V1__GetServerInfoResponse *message, struct server_info *info) {

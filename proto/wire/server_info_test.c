@@ -19,7 +19,7 @@ static void fill_info(struct server_info *info) {
   *info = (struct server_info){.server_version = "1.2.3",
                                .contract_revision = 7,
                                .feature_count = WIRE_FEATURES_MAX,
-                               .limits = {1, 2, 3, 4, 5, 6, 7, 8, INT64_MAX},
+                               .limits = {1, 2, 3, 4, 5, 6, 7, 8, INT64_MAX, 10},
                                .codecs = 1u << CODEC_NONE | 1u << CODEC_LZ4_BLOCK,
                                .target_count = WIRE_TARGETS_MAX,
                                .cpu_path = "avx2"};

@@ -57,6 +57,21 @@ def test_wrong_flag_is_a_clear_error(flags):
     assert flags[0] in result.stdout or flags[-1] in result.stdout
 
 
+def test_memory_limit_above_the_machines_memory_is_warned_of(start_server):
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    log = start_server("--memory-limit", f"{2 * there}B").log()
+    assert '"level":"warning"' in log and f'"memory_limit_bytes":{2 * there}' in log
+    assert "more than this process may use" in log
+    assert "warning" not in start_server().log()
+
+
+def test_folder_for_capsules_that_was_made_is_told(start_server, tmp_path):
+    folder = tmp_path / "capsules"
+    assert f'"directory":"{folder}"' in start_server("--capsule-dir", str(folder)).log()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert "directory" not in start_server("--capsule-dir", str(folder)).log()
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_server_without_standard_descriptors_serves_and_ends_with_zero(connect, tmp_path, closed):
     """None of its sockets becomes the descriptor that lines are printed to."""
@@ -274,7 +289,7 @@ def test_server_info(client):
     limits = info.message(4)
     assert limits.integer(1) >= messages.CHUNK_BYTES_DEFAULT
     assert limits.integer(2) == messages.MESSAGE_BYTES_MAX
-    assert all(limits.integer(number) > 0 for number in range(1, 10))
+    assert all(limits.integer(number) > 0 for number in range(1, 11))
     assert set(info.integers(5)) >= {messages.NONE, messages.LZ4_BLOCK}
     targets = {target.integer(1): target for target in info.messages(6)}
     assert targets[messages.CPU].integer(2) == 1

@@ -338,8 +338,9 @@ def test_compressed_message_is_refused_and_never_inflated(start_server, connect,
 
 
 def test_limits_are_told(small_server, connect):
-    client = connect(small_server("--max-queue", "7", "--max-executors", "9", "--idle-timeout", "11s"))
+    client = connect(small_server("--max-queue", "7", "--max-executors", "9", "--idle-timeout", "11s", "--max-connections",
+                                  "77"))
     info = messages.Message(client.unary("GetServerInfo", b""))
     limits = info.message(4)
     assert limits.integer(3) == BUDGET_MEBIBYTES * MEBIBYTE
-    assert (limits.integer(4), limits.integer(7), limits.integer(9)) == (9, 7, 11000)
+    assert (limits.integer(4), limits.integer(7), limits.integer(9), limits.integer(10)) == (9, 7, 11000, 77)

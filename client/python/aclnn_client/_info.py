@@ -37,7 +37,8 @@ class ServerInfo:
       contract_revision: the revision of the wire contract.
       features: names of what this revision can do.
       limits: by name: max_chunk_bytes, max_message_bytes, memory_budget_bytes, max_executors,
-        default_ttl_ms, max_ttl_ms, max_queue, max_queue_time_ms, idle_timeout_ms.
+        default_ttl_ms, max_ttl_ms, max_queue, max_queue_time_ms, idle_timeout_ms,
+        max_connections.
       codecs: how chunks may be encoded.
       targets: where jobs can run.
       cpu_path: the code path of the CPU kernels, such as "avx2".

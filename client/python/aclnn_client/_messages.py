@@ -171,6 +171,7 @@ ServerLimits = _message(
     _one(7, "max_queue", "int64"),
     _one(8, "max_queue_time_ms", "int64"),
     _one(9, "idle_timeout_ms", "int64"),
+    _one(10, "max_connections", "int64"),
 )
 DeviceInfo = _message(
     "DeviceInfo",
