@@ -32,7 +32,8 @@ PRODUCT = (1024, 1024, 1024)
 VALUE_TYPES = ("fp32", "bf16", "fp16")
 QUICK_VALUE_TYPES = ("fp32", "bf16")
 INDEX_TYPES = ("int64", "int32")
-OPERATORS = ("backward", "forward")
+POOLING = ("backward", "forward")
+OPERATORS = (*POOLING, "mm")
 VALUE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 
@@ -59,6 +60,23 @@ class Effort:
     threads: tuple
 
 
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """What is measured of an effort; where nothing is named, all."""
+
+    operators: tuple = ()
+    value_types: tuple = ()
+    threads: tuple = ()
+    shapes: tuple = ()  # parts of names
+
+    def takes(self, case):
+        return (
+            (not self.operators or case.operator in self.operators)
+            and (not self.value_types or case.value_type in self.value_types)
+            and (not self.threads or case.threads in self.threads)
+            and (not self.shapes or any(part in case.shape_name for part in self.shapes)))
+
+
 FULL = Effort(rounds=9, block_seconds=0.006, shapes=SHAPES, value_types=VALUE_TYPES, threads=(1, 2))
 QUICK = Effort(rounds=5, block_seconds=0.002, shapes=QUICK_SHAPES, value_types=QUICK_VALUE_TYPES, threads=(1, 2))
 
@@ -70,12 +88,12 @@ def shape_name(shape):
 
 
 def cases(effort):
-    """Every case of an effort, in the order of the table."""
+    """Every case of an effort, in the order of the tables. A product's one stands for all types."""
     return [
         Case(operator, value_type, threads, tuple(shape))
-        for operator in OPERATORS for value_type in effort.value_types for threads in effort.threads
+        for operator in POOLING for value_type in effort.value_types for threads in effort.threads
         for shape in effort.shapes
-    ]
+    ] + [Case("mm", "fp32", threads, PRODUCT) for threads in effort.threads]
 
 
 def divides(shape):

@@ -7,6 +7,7 @@ import pytest
 
 import cases
 import figures
+import main
 import plot
 import rounds
 import tables
@@ -150,6 +151,33 @@ def test_what_was_not_measured_is_neither_met_nor_missed():
     assert all("not measured" in line for line in tables.target_lines(targets.all_targets([], "wide"))[1:-1])
 
 
+def test_target_without_all_of_its_rows_is_not_measured():
+    rows = [
+        row(torch=[8], ours_wide_int64=[1]),
+        row("forward", torch=[8], ours_wide_int64=[1]),
+        figures.Row(cases.Case("mm", "fp32", 1, cases.PRODUCT), {"cblas_sgemm": [9], "mm fp32": [8], "mm bf16": [8]})
+    ]
+    left_out = [
+        cases.Case("backward", "fp32", 1, SPARSE), cases.Case("mm", "fp32", 2, cases.PRODUCT),
+        cases.Case("forward", "fp32", 2, DENSE)
+    ]
+    found = targets.all_targets(rows, "wide", left_out)
+    for name in ("backward fp32 int64, 1 thr", "slowest shape against torch", "times the limit", "aclnnMm fp32",
+                 "forward fp32, slowest", "forward fp32, 2 thr"):
+        entry = target(found, name)
+        assert entry.value is None and entry.met is None and entry.goal_met is None
+    assert target(found, "backward fp32 int64, 1 thr").where == "1 of 2 rows"
+    assert "not measured (1 of 2 rows)" in "\n".join(tables.target_lines(found))
+    assert target(found, "forward fp32, 1 thr").met is True
+    assert target(targets.all_targets(rows, "wide"), "aclnnMm fp32").met is True
+
+
+def test_types_without_a_peer_are_no_part_of_the_targets_against_it():
+    left_out = [cases.Case("backward", "fp16", 1, DENSE)]
+    found = targets.all_targets([row(torch=[8], ours_wide_int64=[1])], "wide", left_out)
+    assert target(found, "slowest shape against torch").met is True
+
+
 def test_json_has_the_promised_keys():
     one = row(torch=[8, 8], ours_wide_int64=[4, 2], limit_memset_int64=[2, 2])
     entry = json.loads(json.dumps(figures.row_to_json(one, "wide")))
@@ -168,6 +196,7 @@ def test_tables_put_fp16_beside_bf16():
     text = "\n".join(tables.blocks(rows, ["plain", "wide"]))
     assert "777" in text and "888" in text
     assert "backward fp16" not in text
+    assert "backward fp16" in "\n".join(tables.blocks(rows[1:], ["plain", "wide"]))
 
 
 def test_plot_is_xml_with_a_dot_for_every_ratio():
@@ -199,6 +228,40 @@ def test_long_calls_are_rounds_of_their_own():
 
 def test_cases_are_the_sixteen_shapes_in_every_type_and_number_of_threads():
     everything = cases.cases(cases.FULL)
-    assert len(everything) == len(set(everything)) == 2 * 3 * 2 * 16
+    pooling = [case for case in everything if case.operator != "mm"]
+    assert len(pooling) == len(set(pooling)) == 2 * 3 * 2 * 16
+    assert [case.threads for case in everything if case.operator == "mm"] == [1, 2]
     assert cases.FULL.rounds >= 7
     assert set(cases.cases(cases.QUICK)) < set(everything)
+
+
+def taken(*words):
+    selection = main.parse_arguments(words).selection
+    return [case for case in cases.cases(cases.FULL) if selection.takes(case)]
+
+
+def test_everything_is_measured_unless_something_is_named():
+    assert taken() == cases.cases(cases.FULL)
+
+
+def test_only_what_is_named_is_measured():
+    assert taken("--shapes", "38x38->2,112x112->56", "--types", "fp32", "--threads", "2", "--operators", "forward") == [
+        cases.Case("forward", "fp32", 2, DENSE), cases.Case("forward", "fp32", 2, (8, 256, 38, 38, 2, 2))
+    ]
+    assert {case.operator for case in taken("--operators", "mm,backward")} == {"mm", "backward"}
+    assert {case.value_type for case in taken("--types", "bf16,fp16")} == {"bf16", "fp16"}
+
+
+@pytest.mark.parametrize("words, message", [
+    (("--types", "fp64"), "'fp64' is none of fp32 bf16 fp16"),
+    (("--threads", "1,3"), "'3' is none of 1 2"),
+    (("--operators", ""), "'' is none of backward forward mm"),
+    (("--shapes", "39x39"), "nothing is left to measure; the shapes are 32x64x112x112->7x7 "),
+    (("--operators", "mm", "--shapes", "38x38"), "nothing is left to measure"),
+    (("--quick", "--shapes", "14x14"), "nothing is left to measure"),
+])
+def test_selection_of_nothing_is_refused(words, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main.parse_arguments(words)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err

@@ -22,8 +22,9 @@ def kernels_fixture():
 
 
 def test_every_path_takes_part_in_every_case(kernels):
-    rows = main.measure_all(kernels, None, TINY)
-    assert [row.case for row in rows] == cases.cases(TINY)
+    wanted = [case for case in cases.cases(TINY) if case.operator != "mm"]
+    rows = main.measure_pooling(kernels, None, TINY, wanted)
+    assert [row.case for row in rows] == wanted
     for row in rows:
         for path in kernels.paths():
             for index_type in cases.INDEX_TYPES:

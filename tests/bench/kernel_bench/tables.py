@@ -79,7 +79,7 @@ def blocks(rows, paths):
     keys = dict.fromkeys((row.case.operator, row.case.value_type, row.case.threads) for row in rows)
     for operator, value_type, threads in keys:
         own = [row for row in rows if (row.case.operator, row.case.threads) == (operator, threads)]
-        if value_type == "fp16":
+        if value_type == "fp16" and any(row.case.value_type == "bf16" for row in own):
             continue
         twins = {row.case.shape: row for row in own if row.case.value_type == "fp16"} if value_type == "bf16" else {}
         lines += block([row for row in own if row.case.value_type == value_type], twins, paths)
