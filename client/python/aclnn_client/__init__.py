@@ -15,7 +15,7 @@ import importlib
 from typing import Any
 
 from ._client import Client
-from ._errors import AclnnError
+from ._errors import AclnnArgumentError, AclnnError
 from ._info import DeviceInfo, OperatorInfo, ParameterInfo, ServerInfo, TargetInfo
 from ._job import Result, Summary
 from ._plan import Plan, PlannedTensor
@@ -26,6 +26,7 @@ from ._version import __version__
 
 
 __all__ = [
+    "AclnnArgumentError",
     "AclnnError",
     "Client",
     "DeviceInfo",

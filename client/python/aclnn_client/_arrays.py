@@ -13,6 +13,7 @@ from typing import Any, Iterable, Optional, Tuple
 
 import numpy as np
 
+from ._errors import AclnnArgumentError
 from ._tensors import Tensor, TensorSpec, contiguous_strides, dtype_name, storage_dtype, torch_module
 
 Array = Any  # numpy.ndarray, torch.Tensor, Tensor
@@ -157,12 +158,12 @@ def storage_of(name: str, value: Array, spec: TensorSpec) -> memoryview:
     """The bytes to send for a tensor argument: the value's elements, laid out as the spec says.
 
     The memory is the value's own if it lies so already. `name` is the parameter's, for the message of the
-    ValueError or TypeError that a value of another type or shape raises.
+    AclnnArgumentError that a value of another type or shape raises.
     """
     given, array = _raw(value)
     if given != spec.dtype or array.shape != spec.shape:
-        raise ValueError(
-            f"{name} is {given}{list(array.shape)}, the plan says {spec.dtype}{list(spec.shape)}"
+        raise AclnnArgumentError.invalid(
+            name, f"{name} is {given}{list(array.shape)}, the plan says {spec.dtype}{list(spec.shape)}"
         )
     if array.size == 0:
         return memoryview(bytes(spec.storage_bytes))
@@ -171,9 +172,10 @@ def storage_of(name: str, value: Array, spec: TensorSpec) -> memoryview:
         return memoryview(flat.view(np.uint8))
     once, layout = _without_repeats(array, spec)
     if may_overlap(layout):
-        raise ValueError(
+        raise AclnnArgumentError.invalid(
+            name,
             f"{name}: elements share memory in the plan (strides {list(spec.full_strides)}), but not in the "
-            "array that was given"
+            "array that was given",
         )
     storage = np.zeros(spec.storage_bytes, np.uint8)
     _view(layout, storage)[...] = once

@@ -26,8 +26,17 @@ class Client:
     It connects when it is first used, may be used by several threads at once, and makes a connection of its
     own in a forked child process. Inputs are numpy arrays, torch tensors or `Tensor`s; results are torch
     tensors if an input is one, else numpy arrays (bfloat16: ml_dtypes' type if that package is there and no
-    input is a `Tensor`, else `Tensor`). Failures raise AclnnError; arguments that could never be sent raise
-    TypeError or ValueError.
+    input is a `Tensor`, else `Tensor`).
+
+    Failures raise AclnnError: of the server, of the way there, and of data that don't fit their plan
+    (AclnnArgumentError, which is a ValueError too; nothing was sent). What makes no sense to any server is a
+    mistake in the program and raises as Python does: TypeError for what is no tensor, attribute or data type,
+    ValueError for an option or output size that can't be, a number beyond 64 bits, and for the use of a client
+    or stream that is closed.
+
+    There is no time limit unless `timeout` says one. A connection on which nothing arrives is given up after 5
+    minutes and 20 seconds, after 20 seconds where the server doesn't acknowledge what was sent; `channel_options` may
+    set others ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms").
 
     Args:
       address: "host:port" or "unix:/path".

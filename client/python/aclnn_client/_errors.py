@@ -60,6 +60,29 @@ class AclnnError(Exception):
         return type(self), (self.message,), self.__dict__
 
 
+class AclnnArgumentError(AclnnError, ValueError):
+    """Data that don't fit their plan, found before anything was sent.
+
+    It says what the server says of such arguments where there is no plan: INVALID_ARGUMENT and 161002
+    (ACLNN_ERR_PARAM_INVALID), or 161001 (ACLNN_ERR_PARAM_NULLPTR) where data are missing.
+    """
+
+    @classmethod
+    def invalid(cls, parameter: str, message: str) -> "AclnnArgumentError":
+        """Of another type, shape or name than planned."""
+        return cls._of(parameter, message, "ACLNN_ERR_PARAM_INVALID", 161002)
+
+    @classmethod
+    def missing(cls, parameter: str, message: str) -> "AclnnArgumentError":
+        """Not given."""
+        return cls._of(parameter, message, "ACLNN_ERR_PARAM_NULLPTR", 161001)
+
+    @classmethod
+    def _of(cls, parameter: str, message: str, reason: str, status: int) -> "AclnnArgumentError":
+        code = grpc.StatusCode.INVALID_ARGUMENT
+        return cls(message, code=code, status=status, reason=reason, parameter=parameter)
+
+
 def _info_of(details: bytes) -> Dict[str, Any]:
     """What google.rpc.Status says, as keyword arguments of AclnnError; garbage says nothing."""
     found: Dict[str, Any] = {}

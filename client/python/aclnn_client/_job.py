@@ -15,7 +15,7 @@ import numpy as np
 from . import _codec as codec
 from . import _messages as messages
 from ._arrays import Flavour, build, flavour_of, storage_of
-from ._errors import AclnnError, decode_reply, reply_error
+from ._errors import AclnnArgumentError, AclnnError, decode_reply, reply_error
 from ._plan import PlannedTensor, PlanState, Request
 from ._tensors import TensorSpec
 from ._wire import Buffer, encode, encode_varint
@@ -74,14 +74,17 @@ def prepare_uploads(
     known = {tensor.name for tensor in tensors if tensor.direction == "input"}
     unknown = sorted(inputs.keys() - known)
     if unknown:
-        raise ValueError(f"the plan has no input {unknown[0]}; its inputs are: {', '.join(sorted(known))}")
+        inputs_known = ", ".join(sorted(known))
+        raise AclnnArgumentError.invalid(
+            unknown[0], f"the plan has no input {unknown[0]}; its inputs are: {inputs_known}"
+        )
     uploads = []
     for index, tensor in enumerate(tensors):
         if tensor.direction != "input" or not tensor.transferred:
             continue
         value = inputs.get(tensor.name)
         if value is None or isinstance(value, TensorSpec):
-            raise ValueError(f"the data of {tensor.name} are missing")
+            raise AclnnArgumentError.missing(tensor.name, f"the data of {tensor.name} are missing")
         uploads.append(Upload(index, storage_of(tensor.name, value, tensor.spec)))
     return uploads, flavour_of(inputs.values())
 

@@ -195,10 +195,12 @@ class Core:
                 return (yield from attempt(tries.failed))
             except AclnnError as error:
                 delay = self._delay(error, tries.failed)
-                if delay is None:
+                reported = tries.reason_for(error)
+                if delay is None and reported is error:
                     raise
-                failed = error
-            yield Pause(delay, failed)
+                if delay is None:
+                    raise reported from error
+            yield Pause(delay, reported)
             tries.failed += 1
 
     def _unary(self, method: str, request: bytes, reply: Message) -> Operation:

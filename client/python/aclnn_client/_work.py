@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Callable, Optional
 
+import grpc
+
+from ._errors import AclnnError
 from ._job import Job
 from ._plan import Plan, PlanState
 
@@ -14,16 +17,27 @@ class Tries:
     Attributes:
       failed: so many failures.
       planned_anew: whether plans were made anew because the server didn't know them.
+      told: the last failure of which the server said the reason.
     """
 
     def __init__(self) -> None:
-        self.failed = 0
-        self.planned_anew = False
+        self.got_on()
 
     def got_on(self) -> None:
         """Something came of it: what fails from now on is another matter."""
         self.failed = 0
         self.planned_anew = False
+        self.told: Optional[AclnnError] = None
+
+    def reason_for(self, error: AclnnError) -> AclnnError:
+        """What to report when `error` is the last failure.
+
+        A way that broke on a retry says less than the server did before: that it is drained, or too busy.
+        """
+        if error.reason:
+            self.told = error
+        bare = error.code == grpc.StatusCode.UNAVAILABLE and not error.reason
+        return self.told if bare and self.told is not None else error
 
 
 class Work:
@@ -36,7 +50,8 @@ class Work:
       sent: whether something of the present job may have been sent.
 
     Args:
-      make: makes a job for a state of the plan; raises ValueError or TypeError if the arguments don't fit it.
+      make: makes a job for a state of the plan; raises AclnnArgumentError if the arguments don't fit it, TypeError for
+        what is no tensor.
       plan: as above.
     """
 

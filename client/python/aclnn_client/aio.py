@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from functools import partial
-from typing import Any, AsyncIterator, Callable, List, Mapping, Optional, Tuple
+from typing import Any, AsyncIterator, Callable, Generator, List, Mapping, Optional, Tuple
 
 import grpc
 import grpc.aio
@@ -207,6 +207,10 @@ class AsyncStream:
     async def __aexit__(self, *exception: Any) -> None:
         await self.close()
 
+    def __await__(self) -> Generator[Any, None, "AsyncStream"]:
+        # For those who take `AsyncClient.stream` for a coroutine, as the other methods are.
+        return self.__aenter__().__await__()
+
 
 class AsyncClient:
     """A connection to an aclnn-server for asyncio; arguments and methods are those of Client.
@@ -292,7 +296,7 @@ class AsyncClient:
         return await self._run(self._core.call(name, inputs, outputs, attributes, target, numerics))
 
     def stream(self, timeout: Optional[float] = None) -> AsyncStream:
-        """As Client.stream."""
+        """As Client.stream; for `async with client.stream() as stream`, nothing is awaited to open it."""
         return AsyncStream(self, timeout)
 
     # ---- Operators

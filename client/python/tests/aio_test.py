@@ -211,6 +211,17 @@ def test_results_come_in_the_order_of_the_jobs(server: FakeServer) -> None:
     assert server.seen["Execute"] == 1
 
 
+def test_a_stream_may_be_awaited_before_it_is_entered(server: FakeServer) -> None:
+    job = example()
+
+    async def body(client: AsyncClient) -> None:
+        async with await client.stream() as stream:
+            await stream.submit_call(BACKWARD, job, ["gradInput"])
+            assert np.array_equal((await stream.result())["gradInput"], expected_gradient(job))
+
+    run(server, body)
+
+
 def test_a_failure_comes_after_the_results_before_it(server: FakeServer) -> None:
     good, bad = example(), example()
     bad["indices"][...] = -1

@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 import pytest
 
-from aclnn_client import AclnnError, Client, Tensor, TensorSpec
+from aclnn_client import AclnnArgumentError, AclnnError, Client, Tensor, TensorSpec
 from fake_server import FakeServer
 from sample_jobs import BACKWARD, backward_plan, data_of, example, expected_gradient
 
@@ -178,21 +178,37 @@ def test_arrays_of_another_layout_than_planned_are_packed(client: Client) -> Non
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    "change, status, message",
     [
-        ({"indices": None}, "the data of indices are missing"),
-        ({"indices": TensorSpec("int64", (2, 3, 4, 5))}, "the data of indices are missing"),
-        ({"gradOutput": np.zeros((1, 3, 4, 5), np.float32)}, r"gradOutput is float32\[1, 3, 4, 5\], the plan"),
-        ({"gradoutput": 1}, "the plan has no input gradoutput; its inputs are: gradOutput, indices, self"),
+        ({"indices": None}, 161001, "the data of indices are missing"),
+        ({"indices": TensorSpec("int64", (2, 3, 4, 5))}, 161001, "the data of indices are missing"),
+        ({"gradOutput": np.zeros((1, 3, 4, 5), "f4")}, 161002, r"gradOutput is float32\[1, 3, 4, 5\], the plan"),
+        ({"gradOutput": np.zeros((2, 3, 4, 5), "f8")}, 161002, r"gradOutput is float64\[2, 3, 4, 5\], the plan"),
+        ({"gradoutput": 1}, 161002, "the plan has no input gradoutput; its inputs are: gradOutput, indices, self"),
     ],
 )
 def test_data_that_do_not_fit_the_plan_are_not_sent(
-    server: FakeServer, client: Client, change: Any, message: str
+    server: FakeServer, client: Client, change: Any, status: int, message: str
 ) -> None:
     job = example()
     plan = backward_plan(client, job)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(AclnnArgumentError, match=message) as caught:
         client.execute(plan, {**data_of(job), **change})
+    error = caught.value
+    assert isinstance(error, AclnnError) and isinstance(error, ValueError)
+    assert (error.code, error.status, error.parameter) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        status,
+        next(iter(change)),
+    )
+    assert "Execute" not in server.seen
+
+
+def test_what_is_no_tensor_is_a_type_error_with_a_plan_too(server: FakeServer, client: Client) -> None:
+    job = example()
+    plan = backward_plan(client, job)
+    with pytest.raises(TypeError, match="is not a tensor"):
+        client.execute(plan, {**data_of(job), "indices": [1, 2]})
     assert "Execute" not in server.seen
 
 

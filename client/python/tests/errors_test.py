@@ -12,15 +12,17 @@ import grpc
 import numpy as np
 import pytest
 
-from aclnn_client import AclnnError, Client, TensorSpec
+from aclnn_client import AclnnArgumentError, AclnnError, Client, TensorSpec
 from aclnn_client import _messages as messages
 from aclnn_client._errors import error_from_rpc
 from aclnn_client._wire import encode
+from either_client import KINDS, run_with
 from fake_operators import Refusal
 from fake_server import FakeServer
 from sample_jobs import BACKWARD, backward_plan, data_of, example, expected_gradient
 
 BUSY = Refusal("RESOURCE_EXHAUSTED", "QUEUE_FULL", "the queue is full", retry_ms=1)
+LOST = Refusal("UNAVAILABLE", "", "Socket closed")
 
 
 class Proxy:
@@ -140,6 +142,8 @@ def test_errors_survive_pickling() -> None:
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error) and again.__dict__ == error.__dict__
     assert AclnnError("only a message").code == grpc.StatusCode.UNKNOWN
+    unfit = pickle.loads(pickle.dumps(AclnnArgumentError.invalid("self", "self is 1")))
+    assert isinstance(unfit, AclnnArgumentError) and (unfit.status, unfit.parameter) == (161002, "self")
 
 
 @pytest.mark.parametrize(
@@ -239,6 +243,39 @@ def test_a_lost_connection_is_tried_again(server: FakeServer, client: Client, co
     plan = backward_plan(client, job)
     assert np.array_equal(client.execute(plan, data_of(job))["gradInput"], expected_gradient(job))
     assert server.seen["Execute"] == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_way_that_breaks_on_a_retry_does_not_hide_what_the_server_said(server: FakeServer, kind: str) -> None:
+    draining = Refusal("UNAVAILABLE", "DRAINING", "draining", retry_ms=1)
+    server.faults.refusals["GetServerInfo"] = [draining, LOST, LOST]
+
+    async def body(client: Any) -> None:
+        with pytest.raises(AclnnError, match="draining") as caught:
+            await client.server_info()
+        assert (caught.value.reason, caught.value.retry_after) == ("DRAINING", 0.001)
+        assert isinstance(caught.value.__cause__, AclnnError) and "Socket closed" in str(caught.value.__cause__)
+
+    run_with(kind, server.address, body)
+    assert server.seen["GetServerInfo"] == 3
+
+
+@pytest.mark.parametrize(
+    "refusals, reason, code",
+    [
+        ([LOST, BUSY, LOST], "QUEUE_FULL", "RESOURCE_EXHAUSTED"),
+        ([BUSY, Refusal("UNAVAILABLE", "DRAINING", "", retry_ms=1), LOST], "DRAINING", "UNAVAILABLE"),
+        ([BUSY, Refusal("DEADLINE_EXCEEDED", "", "late")], "", "DEADLINE_EXCEEDED"),
+        ([LOST, LOST, LOST], "", "UNAVAILABLE"),
+    ],
+)
+def test_the_last_reason_of_the_server_is_reported(
+    server: FakeServer, client: Client, refusals: Any, reason: str, code: str
+) -> None:
+    server.faults.refusals["GetServerInfo"] = refusals
+    with pytest.raises(AclnnError) as caught:
+        client.server_info()
+    assert (caught.value.reason, caught.value.code.name) == (reason, code)
 
 
 def test_advice_beyond_the_time_limit_is_not_followed(server: FakeServer) -> None:

@@ -191,6 +191,32 @@ def test_tries_are_bounded(server: FakeServer, run: Any, how: str) -> None:
     assert server.seen["Execute"] == 4
 
 
+def test_a_way_that_breaks_on_a_retry_does_not_hide_what_the_server_said(server: FakeServer, run: Any) -> None:
+    server.faults.refusals["Execute"] = [DRAINING, LOST, LOST]
+
+    async def body(client: Any) -> None:
+        async with client.stream() as stream:
+            await submit_all(client, stream, [example()], "repeatable")
+            await fails(stream, code=CODE.UNAVAILABLE, reason="DRAINING")
+
+    run(body)
+    assert server.seen["Execute"] == 3
+
+
+def test_a_result_ends_the_matter_of_an_earlier_refusal(server: FakeServer, run: Any) -> None:
+    jobs = [example() for _ in range(2)]
+    server.faults.refusals["Execute"] = [DRAINING]
+    server.faults.lose_after_replies = [REPLIES_PER_JOB, 0, 0]
+
+    async def body(client: Any) -> None:
+        async with client.stream() as stream:
+            await submit_all(client, stream, jobs, "repeatable")
+            await check_results(stream, jobs[:1])
+            await fails(stream, code=CODE.UNAVAILABLE, reason="")
+
+    run(body)
+
+
 def test_tries_count_anew_with_each_result(server: FakeServer, run: Any) -> None:
     jobs = [example() for _ in range(4)]
     server.faults.lose_after_replies = [REPLIES_PER_JOB] * 3
