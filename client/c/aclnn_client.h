@@ -28,6 +28,8 @@ typedef struct aclnn_client aclnn_client;
 typedef struct aclnn_plan aclnn_plan;
 typedef struct aclnn_stream aclnn_stream;
 
+#define ACLNN_CLIENT_VERSION "0.1.0"
+
 #define ACLNN_RANK_MAX 8
 #define ACLNN_TENSORS_MAX 16
 #define ACLNN_STUCK_MS 3000
@@ -60,6 +62,8 @@ typedef enum aclnn_numerics {
 } aclnn_numerics;
 
 // What went wrong. aclnn_status is CANN's number (161001, 161002, ...) or 0; code is gRPC's status code.
+// Where a call was tried again and the last try found only that the way was broken, this is what the server
+// had said before, that it is drained (DRAINING) or too busy.
 typedef struct aclnn_error {
   int code;
   int aclnn_status;
@@ -80,8 +84,10 @@ typedef struct aclnn_client_options {
   aclnn_numerics numerics;    // 0: DEVICE
   int64_t timeout_ms;         // for each call, retries included; of a stream: submit and wait each; 0: none
   int64_t max_chunk_bytes;    // for both ways, 4 KiB to 4 MiB - 64 KiB; 0: 1 MiB
-  int retries; // how often a call is tried again when the server can't be reached or asks to come back later
-               // (never after other failures); 0: 2 times, negative: not at all
+  // How often a call is tried again when the server can't be reached or asks to come back later (never after
+  // other failures); 0: 2 times, negative: not at all. Without advice of the server the pauses are 0.1 s, 0.2
+  // s, 0.4 s ... 5 s: two bridge 0.3 s, a lost connection; 8 bridge 16 s, a server that is started anew.
+  int retries;
   bool plain_data; // no chunk is encoded, in neither direction; else the sender does so where it is quicker
   aclnn_progress *progress; // or NULL
   void *progress_context;

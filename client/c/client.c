@@ -95,13 +95,16 @@ bool client_pause_before_retry(aclnn_client *client, const struct call_scope *sc
 bool client_try(aclnn_client *client, const struct call_scope *scope, client_attempt *attempt, void *context,
                 aclnn_error *error) {
   int limit = retry_limit(&client->options);
+  aclnn_error told = {0};
   for (int retry = 0;; retry++) {
     if (attempt(context, scope, error)) {
       return true;
     }
     if (retry >= limit || !client_pause_before_retry(client, scope, retry, error)) {
+      error_prefer_told(error, &told);
       return false;
     }
+    error_remember(&told, error);
   }
 }
 

@@ -55,6 +55,18 @@ bool error_invites_retry(const aclnn_error *error) {
   return error->retry_after_ms > 0 || transport_failed;
 }
 
+void error_remember(aclnn_error *told, const aclnn_error *error) {
+  if (error->reason[0] != '\0') {
+    *told = *error;
+  }
+}
+
+void error_prefer_told(aclnn_error *error, const aclnn_error *told) {
+  if (error->code == RPC_CODE_UNAVAILABLE && error->reason[0] == '\0' && told->reason[0] != '\0') {
+    *error = *told;
+  }
+}
+
 bool error_is_unknown_executor(const aclnn_error *error) {
   return error_has_reason(error, REASON_EXECUTOR_EXPIRED) || error_has_reason(error, REASON_EXECUTOR_INVALID);
 }

@@ -22,6 +22,13 @@ bool error_from_call(aclnn_error *error, int code, const char *message, const ui
 // whoever tries again has to know (channel_pause does).
 bool error_invites_retry(const aclnn_error *error);
 
+// Before another try: keeps the failure in *told if the server gave a reason for it.
+void error_remember(aclnn_error *told, const aclnn_error *error);
+
+// When there is no other try: a way that broke (UNAVAILABLE without a reason) says less than the server did
+// before, that it is drained or too busy. Then *error becomes *told. Of zeros, told changes nothing.
+void error_prefer_told(aclnn_error *error, const aclnn_error *told);
+
 // True if the server doesn't know the executor (any more): planning anew may help.
 bool error_is_unknown_executor(const aclnn_error *error);
 

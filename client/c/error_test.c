@@ -61,6 +61,29 @@ static void only_invitations_are_followed(void **state) {
   assert_true(error_invites_retry(&error));
 }
 
+static void reason_of_the_server_is_preferred_to_a_broken_way(void **state) {
+  (void)state;
+  aclnn_error told = {0};
+  aclnn_error broken, error = from_server(RPC_CODE_UNAVAILABLE, REASON_DRAINING, 1000);
+  (void)error_from_call(&broken, RPC_CODE_UNAVAILABLE, "Socket closed", NULL, 0);
+  error_remember(&told, &broken);
+  aclnn_error last = broken;
+  error_prefer_told(&last, &told);
+  assert_memory_equal(&last, &broken, sizeof last); // nothing was told
+  error_remember(&told, &error);
+  error_remember(&told, &broken); // says nothing
+  error_prefer_told(&last, &told);
+  assert_memory_equal(&last, &error, sizeof last);
+
+  error = from_server(RPC_CODE_RESOURCE_EXHAUSTED, REASON_QUEUE_FULL, 250);
+  last = error;
+  error_prefer_told(&last, &told);
+  assert_memory_equal(&last, &error, sizeof last);
+  (void)error_from_call(&last, RPC_CODE_DEADLINE_EXCEEDED, "late", NULL, 0);
+  error_prefer_told(&last, &told);
+  assert_int_equal(last.code, RPC_CODE_DEADLINE_EXCEEDED);
+}
+
 static void own_failures_carry_the_reasons_code(void **state) {
   (void)state;
   aclnn_error error;
@@ -85,6 +108,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(servers_words_arrive_whole),
       cmocka_unit_test(only_invitations_are_followed),
+      cmocka_unit_test(reason_of_the_server_is_preferred_to_a_broken_way),
       cmocka_unit_test(own_failures_carry_the_reasons_code),
       cmocka_unit_test(garbage_in_the_details_is_survived),
   };

@@ -43,6 +43,7 @@ struct aclnn_stream {
   int retries;         // so many without a result in between
   int tried;           // since the last result
   bool planned_anew;   // since the last result
+  aclnn_error told;    // what the server refused with since then
 };
 
 static int64_t now(void *context) {
@@ -143,6 +144,7 @@ static bool receive(aclnn_stream *stream, aclnn_error *error) {
   if (job_is_done(job)) {
     stream->jobs_at_server--;
     stream->tried = 0;
+    stream->told.reason[0] = '\0';
     stream->planned_anew = false;
   }
   report_progress(stream, job);
@@ -320,7 +322,11 @@ static bool recover(aclnn_stream *stream, const struct call_scope *scope, aclnn_
   do {
     bool unknown_to_server = error_is_unknown_executor(&stream->failure);
     if (!await_retry(stream, scope, unknown_to_server)) {
+      error_prefer_told(&stream->failure, &stream->told);
       return give_up(stream, error);
+    }
+    if (!unknown_to_server) {
+      error_remember(&stream->told, &stream->failure);
     }
     stream->tried++;
     stream->planned_anew = stream->planned_anew || unknown_to_server;

@@ -364,6 +364,10 @@ bool arguments_parse(int count, char **values, const char *default_server, struc
     arguments->help = true;
     return true;
   }
+  if (strcmp(values[1], "--version") == 0) {
+    arguments->version = true;
+    return true;
+  }
   if (!find_command(values[1], arguments, failure) ||
       !parse_options(count - 1, values + 1, arguments, failure)) {
     return false;
@@ -378,7 +382,8 @@ static void print_program_help(FILE *file) {
   for (size_t i = 0; i < COMMAND_COUNT; i++) {
     fprintf(file, "  %-9s %s\n", COMMANDS[i].name, COMMANDS[i].help);
   }
-  fputs("\naclnn COMMAND --help shows a command's options. Exit codes: 0 success, 1 the call failed,\n"
+  fputs("\naclnn --version prints the version, aclnn COMMAND --help a command's options. Exit codes: 0 "
+        "success, 1 the call failed,\n"
         "2 wrong usage, 3 the server can't be reached.\n",
         file);
 }

@@ -39,7 +39,8 @@ struct attribute_argument {
 };
 
 struct arguments {
-  bool help; // then only `command` and has_command count
+  bool help;    // then only `command` and has_command count
+  bool version; // then nothing else counts
   bool has_command;
   enum command command;
   const char *operand; // operator, file or service; NULL: none given

@@ -205,6 +205,16 @@ enum exit_code command_info(const struct arguments *arguments) {
 
 // ---- health
 
+// gRPC's health service answers NOT_FOUND without a word of ours.
+static enum exit_code report_unknown_service(const struct arguments *arguments, const char *service) {
+  struct failure failure;
+  (void)failure_set(&failure,
+                    "NOT_FOUND: the server has no service '%s'; there are aclnn.v1.OperatorService and, with "
+                    "NPUs, npu (all of them) and npu:0, npu:1 ...; without a name the server itself is asked",
+                    service);
+  return session_report_failure(arguments, &failure, EXIT_CODE_FAILED);
+}
+
 enum exit_code command_health(const struct arguments *arguments) {
   enum exit_code code = EXIT_CODE_OK;
   aclnn_client *client = session_open(arguments, NULL, NULL, &code);
@@ -215,7 +225,8 @@ enum exit_code command_health(const struct arguments *arguments) {
   aclnn_error error;
   const char *service = arguments->operand == NULL ? "" : arguments->operand;
   if (aclnn_check_health(client, service, &serving, &error) != ACLNN_OK) {
-    code = session_report_error(arguments, &error);
+    bool unknown = error.reason[0] == '\0' && strcmp(aclnn_code_name(error.code), "NOT_FOUND") == 0;
+    code = unknown ? report_unknown_service(arguments, service) : session_report_error(arguments, &error);
   } else {
     const char *word = serving ? "SERVING" : "NOT_SERVING";
     if (arguments->json) {

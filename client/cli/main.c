@@ -35,6 +35,10 @@ int main(int count, char **values) {
     arguments_print_help(&arguments, stdout);
     return EXIT_CODE_OK;
   }
+  if (arguments.version) {
+    puts("aclnn " ACLNN_CLIENT_VERSION);
+    return EXIT_CODE_OK;
+  }
   enum exit_code code = run(&arguments);
   if (fflush(stdout) != 0) {
     fputs("aclnn: the result can't be printed\n", stderr);

@@ -6,13 +6,22 @@ import pathlib
 import pty
 import signal
 import subprocess
+import sys
 
 import numpy
 import pytest
 import reference
+from server_process import BINARY as BINARY_OF_SERVER
 from server_process import ServerProcess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The fake server of the Python client's tests can be told to misbehave.
+sys.path[:0] = [str(ROOT / "client" / "python"), str(ROOT / "client" / "python" / "tests")]
+
+import aclnn_client  # noqa: E402
+from fake_operators import Refusal  # noqa: E402
+from fake_server import FakeServer  # noqa: E402
+
 BINARY = os.environ.get("ACLNN_CLI_BINARY") or str(ROOT / "bazel-bin" / "client" / "cli" / "aclnn")
 FORWARD = "aclnnAdaptiveMaxPool2d"
 BACKWARD = "aclnnAdaptiveMaxPool2dBackward"
@@ -225,6 +234,35 @@ def test_unreachable_server_ends_with_three(aclnn):
     address = f"unix:{aclnn.folder}/no.sock"
     for words in (["info"], ["health"], ["call", FORWARD]):
         assert "UNAVAILABLE" in aclnn.fails(3, *words, "--server", address, "--retries", "0")
+
+
+@pytest.mark.parametrize("method, words", [
+    ("GetServerInfo", ["info"]),
+    ("Execute", ["call", FORWARD, "--in", "self=x.npy", "--attr", "outputSize=1,1", "--out", "outputOut=y.npy", "--out",
+                 "indicesOut=i.npy"]),
+])
+def test_way_that_breaks_on_a_retry_does_not_hide_what_the_server_said(aclnn, method, words):
+    aclnn.save("x.npy", values((1, 2, 2)))
+    broken = Refusal("UNAVAILABLE", "", "Socket closed")
+    fake = FakeServer().start()
+    try:
+        fake.faults.refusals[method] = [Refusal("UNAVAILABLE", "DRAINING", "going", retry_ms=1), broken, broken]
+        complaint = aclnn.fails(1, *words, "--server", fake.address)
+        assert fake.seen[method] == 3 and complaint == "aclnn: DRAINING: going\n"
+        fake.faults.refusals[method] = [broken] * 3
+        assert "UNAVAILABLE: Socket closed" in aclnn.fails(3, *words, "--server", fake.address)
+    finally:
+        fake.stop()
+
+
+def test_unknown_service_is_explained(aclnn):
+    assert "npu" in aclnn.fails(1, "health", "npu") and "no service 'no'" in aclnn.fails(1, "health", "no")
+
+
+def test_version_is_that_of_the_server_and_of_the_package(aclnn):
+    server = subprocess.run([BINARY_OF_SERVER, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert aclnn.ok("--version").split() == ["aclnn", aclnn_client.__version__]
+    assert server.splitlines()[0].split() == ["aclnn-server", aclnn_client.__version__]
 
 
 def test_silent_server_ends_with_the_timeout(aclnn, tmp_path):
