@@ -106,6 +106,13 @@ def test_socket_file_is_gone_after_the_end(start_server, tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.parametrize("umask, mode", [("022", 0o755), ("007", 0o770)])
+def test_socket_file_has_the_mode_that_the_umask_leaves(start_server, tmp_path, umask, mode):
+    path = tmp_path / "aclnn.sock"
+    start_server(listen=(f"unix:{path}",), prefix=("sh", "-c", f'umask {umask}; exec "$@"', "sh"))
+    assert path.stat().st_mode & 0o777 == mode
+
+
 def test_stale_socket_file_is_replaced(start_server, connect, tmp_path):
     path = tmp_path / "aclnn.sock"
     stale = socket.socket(socket.AF_UNIX)

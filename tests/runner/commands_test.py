@@ -98,6 +98,12 @@ def test_surplus_argument_and_missing_value_are_named(machine):
     assert "--quick takes no value" in machine.run("tests/run", "--quick=1").stderr
 
 
+def test_unknown_suite_is_refused():
+    done = subprocess.run([sys.executable, ROOT / "tests" / "runner" / "main.py", "--only", "nothing"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and done.stdout == "" and "no suite nothing; there are: build " in done.stderr
+
+
 def options_in(text):
     return set(re.findall(r"(--[a-z][a-z-]*)", text)) - {"--help"}
 

@@ -25,7 +25,8 @@ def chosen_suites(suites, options):
     """The suites that the options ask for; exits when a name is unknown."""
     unknown = sorted(set(options.only) - {suite.name for suite in suites})
     if unknown:
-        sys.exit(f"tests/run: no suite {', '.join(unknown)}; there are: {' '.join(s.name for s in suites)}")
+        print(f"tests/run: no suite {', '.join(unknown)}; there are: {' '.join(s.name for s in suites)}", file=sys.stderr)
+        sys.exit(2)
     if options.only:
         # Binaries have to be there and new, whatever is asked for.
         return [suite for suite in suites if suite.name in options.only or suite.name == "build"]
