@@ -344,3 +344,11 @@ def test_limits_are_told(small_server, connect):
     limits = info.message(4)
     assert limits.integer(3) == BUDGET_MEBIBYTES * MEBIBYTE
     assert (limits.integer(4), limits.integer(7), limits.integer(9), limits.integer(10)) == (9, 7, 11000, 77)
+
+
+def test_connections_that_the_limit_of_descriptors_allows_are_told(start_server, connect):
+    """Two for each, and 128 for everything else."""
+    server = start_server(prefix=("sh", "-c", 'ulimit -n 328; exec "$@"', "sh"))
+    info = messages.Message(connect(server).unary("GetServerInfo", b""))
+    assert info.message(4).integer(10) == 100
+    assert "fewer connections than wanted" in server.log()
