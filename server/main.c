@@ -181,9 +181,9 @@ static void add_connection(void *context, int descriptor) {
   take_signals_again(&before);
 }
 
-static void identify(void *context, const char *peer, char identity[SESSION_IDENTITY_BYTES_MAX + 1]) {
+static int identify(void *context, const char *peer, char identity[SESSION_IDENTITY_BYTES_MAX + 1]) {
   struct application *application = context;
-  listeners_identify(application->listeners, peer, identity);
+  return listeners_identify(application->listeners, peer, identity);
 }
 
 static bool create_server(struct application *application, struct status *status) {
@@ -199,6 +199,7 @@ static bool create_server(struct application *application, struct status *status
                                    .clock_ns = clock_steady_ns,
                                    .identify = identify,
                                    .identify_context = application,
+                                   .call_over = listeners_call_over,
                                    .stopped = tell_stopped,
                                    .stopped_context = application};
   return server_create(&options, &application->server, status);

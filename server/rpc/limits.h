@@ -6,9 +6,10 @@
 #define SERVER_SLOTS_PER_QUEUE 32
 
 // What one client can have under way on one connection. gRPC holds further calls back in the client. A stream
-// on which nothing is received costs 64 KiB, but a posted receive opens the window to one message: a
-// connection whose calls all send half a message pins 1 GiB at most, of which SERVER_QUOTA_BYTES lets it have
-// less. The idle time-out ends calls that stay so within a job or before a unary request; for Execute calls
+// on which nothing is received costs 64 KiB, but a posted receive opens the window to one message, whatever
+// length that announces: a connection whose calls all send half a message of the longest kind pins 1 GiB, and
+// all connections together FRAME_OVERSIZE_BYTES_MAX of longer ones; SERVER_QUOTA_BYTES lets them have less.
+// The idle time-out ends calls that stay so within a job or before a unary request; for Execute calls
 // without a job see SERVER_RESTING_CALLS_MAX.
 #define SERVER_STREAMS_PER_CONNECTION_MAX 256
 
@@ -51,6 +52,32 @@
 
 // A message in more pieces than this is joined before it is read: gRPC delivers about 20 a MiB.
 #define MESSAGE_SPANS_MAX 1024
+
+// One call's headers as they travel, and the bytes that reading them again with every piece comes to: gRPC
+// begins a value anew until it has all of it. Headers beyond SERVER_METADATA_BYTES_MAX and below this are
+// refused with an error; these are cut off.
+#define FRAME_BLOCK_BYTES_MAX ((uint64_t)128 << 10)
+#define FRAME_BLOCK_WORK_MAX ((uint64_t)8 << 20)
+
+// Calls that a connection has opened and that aren't over yet, as the server sees it. A client that keeps to
+// SERVER_STREAMS_PER_CONNECTION_MAX may be as far ahead as that again with calls whose end it has seen and
+// the server hasn't handled yet; one that resets its calls at once gets further, and others wait behind them
+// all. A call that gRPC refuses before the server hears of it counts until it is forgiven: 100 a second are.
+#define FRAME_CALLS_AHEAD_MAX (4 * SERVER_STREAMS_PER_CONNECTION_MAX)
+#define FRAME_CALL_FORGIVEN_NS 10000000
+
+// Frames that move nothing which a connection may send at once, and a second: settings, pings, empty data and
+// the like. Clients of gRPC send a few a second.
+#define FRAME_NOTHINGS_MAX 1000
+#define FRAME_NOTHING_FORGIVEN_NS 1000000
+
+// What messages that are longer than one may be can announce on all connections together. gRPC gathers a
+// message whole before it refuses it, so a client's mistake of this size gets its error; beyond it is cut
+// off.
+#define FRAME_OVERSIZE_BYTES_MAX ((int64_t)64 << 20)
+// Streams of one connection that are followed through the middle of a message. Those that the server has
+// ended are among them; the oldest go first.
+#define FRAME_STREAMS_MAX (4 * SERVER_STREAMS_PER_CONNECTION_MAX)
 
 // Numbers of the descriptors that gRPC gets: above those of everything else, and over a range of so many
 // times the connections that there can be before a number comes again.

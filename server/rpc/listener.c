@@ -1,6 +1,7 @@
 #include "server/rpc/listener.h"
 
 #include "server/rpc/limits.h"
+#include "server/rpc/receive_guard.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -28,6 +29,7 @@ struct socket {
 struct connection {
   int descriptor; // gRPC's: the N of its peer string
   int watched;    // ours, for the same socket
+  struct address peer;
   bool has_uid;
   uid_t uid;
   UT_hash_handle hh;
@@ -53,6 +55,13 @@ static int open_spare(void) {
 }
 
 static void forget(struct listeners *listeners, struct connection *connection) {
+  enum frame_verdict verdict = receive_guard_end(connection->descriptor);
+  if (verdict != FRAME_PASSES) {
+    char peer[ADDRESS_TEXT_BYTES_MAX];
+    address_format(&connection->peer, peer);
+    log_event(listeners->options.log, LOG_WARNING, "a connection was cut", LOG_TEXT("peer", peer),
+              LOG_TEXT("why", frame_verdict_text(verdict)));
+  }
   pthread_mutex_lock(&listeners->mutex);
   HASH_DEL(listeners->connections, connection);
   pthread_mutex_unlock(&listeners->mutex);
@@ -164,29 +173,37 @@ static void read_peer(struct connection *connection, const struct socket *socket
 }
 
 // Takes the accepted descriptor over. False: it was closed.
-static bool take_connection(struct listeners *listeners, const struct socket *socket, int accepted) {
+static bool take_connection(struct listeners *listeners, const struct socket *socket, int accepted,
+                            const struct address *peer) {
   struct connection *connection = calloc(1, sizeof *connection);
   int copy = connection == NULL ? -1 : duplicate(listeners, accepted);
-  if (copy < 0) {
-    close(accepted);
-    free(connection);
-    return false;
+  bool guarded = copy >= 0 && receive_guard_watch(copy);
+  if (!guarded) {
+    goto failed;
   }
   connection->descriptor = copy;
   connection->watched = accepted;
+  connection->peer = *peer;
   read_peer(connection, socket);
   struct epoll_event hang_up = {.events = EPOLLET, .data.ptr = connection};
   if (epoll_ctl(listeners->hang_ups, EPOLL_CTL_ADD, accepted, &hang_up) != 0) {
-    close(copy);
-    close(accepted);
-    free(connection);
-    return false;
+    goto failed;
   }
   pthread_mutex_lock(&listeners->mutex);
   HASH_ADD_INT(listeners->connections, descriptor, connection);
   pthread_mutex_unlock(&listeners->mutex);
   listeners->options.connected(listeners->options.context, copy);
   return true;
+failed:
+  if (guarded) {
+    (void)receive_guard_end(copy);
+  }
+  if (copy >= 0) {
+    close(copy);
+  }
+  close(accepted);
+  free(connection);
+  return false;
 }
 
 // With no descriptor left a waiting connection can't even be refused, and the loop would spin on it.
@@ -213,7 +230,9 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
   struct socket *socket = poll->data;
   struct listeners *listeners = socket->owner;
   for (int i = 0; i < LISTENER_ACCEPTS_PER_TURN; ++i) {
-    int accepted = accept4(socket->descriptor, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    struct address peer = {.size = sizeof peer.socket_address};
+    int accepted = accept4(socket->descriptor, (struct sockaddr *)&peer.socket_address, &peer.size,
+                           SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (accepted < 0) {
       if (errno == EMFILE || errno == ENFILE) {
         refuse_one_with_spare(listeners, socket);
@@ -224,7 +243,7 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
     if (HASH_COUNT(listeners->connections) >= listeners->options.connections_max) {
       close(accepted);
       refuse(listeners, "the limit is reached");
-    } else if (take_connection(listeners, socket, accepted)) {
+    } else if (take_connection(listeners, socket, accepted, &peer)) {
       listeners->full = false;
     } else {
       refuse(listeners, "no descriptors or memory are left");
@@ -385,12 +404,12 @@ void listeners_destroy(struct listeners *listeners) {
   free(listeners);
 }
 
-void listeners_identify(struct listeners *listeners, const char *peer,
-                        char identity[SESSION_IDENTITY_BYTES_MAX + 1]) {
+int listeners_identify(struct listeners *listeners, const char *peer,
+                       char identity[SESSION_IDENTITY_BYTES_MAX + 1]) {
   int descriptor = -1;
   identity[0] = '\0';
   if (sscanf(peer, "fd:%d", &descriptor) != 1) {
-    return;
+    return -1;
   }
   pthread_mutex_lock(&listeners->mutex);
   struct connection *connection = NULL;
@@ -399,4 +418,9 @@ void listeners_identify(struct listeners *listeners, const char *peer,
     snprintf(identity, SESSION_IDENTITY_BYTES_MAX + 1, "uid:%u", (unsigned)connection->uid);
   }
   pthread_mutex_unlock(&listeners->mutex);
+  return descriptor;
+}
+
+void listeners_call_over(int connection) {
+  receive_guard_call_over(connection);
 }

@@ -1,7 +1,8 @@
 // The sockets that the server listens on, and the connections that came through them.
 //
-// gRPC's own listeners give no access to their sockets; these do, which gives a limit on connections and the
-// uid of peers on unix sockets. Everything happens on the thread of the libuv loop but listeners_identify.
+// gRPC's own listeners give no access to their sockets; these do, which gives a limit on connections, the uid
+// of peers on unix sockets, and a guard over what peers send (receive_guard.h). Everything happens on the
+// thread of the libuv loop unless said otherwise.
 // The life cycle: create, add..., [stop_accepting,] close, let the loop run until nothing is left in it,
 // destroy.
 #ifndef ACLNN_SERVER_RPC_LISTENER_H
@@ -46,8 +47,10 @@ void listeners_destroy(struct listeners *listeners); // NULL is fine
 size_t listeners_connections(struct listeners *listeners);
 
 // Who is behind gRPC's peer string of such a connection, "fd:N": "uid:M" for a peer on a unix socket, else
-// "". Any thread, until listeners_destroy.
-void listeners_identify(struct listeners *listeners, const char *peer,
-                        char identity[SESSION_IDENTITY_BYTES_MAX + 1]);
+// "". Returns the connection's number for listeners_call_over. Any thread, until listeners_destroy.
+int listeners_identify(struct listeners *listeners, const char *peer,
+                       char identity[SESSION_IDENTITY_BYTES_MAX + 1]);
+// A call of the connection is over: one that gets too far ahead of its calls is cut. Any thread.
+void listeners_call_over(int connection);
 
 #endif

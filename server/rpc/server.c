@@ -79,7 +79,7 @@ void server_call_enter(struct server_queue *home, struct server_call *call) {
   call->home = home;
   const struct server_options *options = &home->server->options;
   char *peer = grpc_call_get_peer(call->call);
-  options->identify(options->identify_context, peer, call->identity);
+  call->_connection = options->identify(options->identify_context, peer, call->identity);
   gpr_free(peer);
   call->_next = &home->calls;
   call->_previous = home->calls._previous;
@@ -113,6 +113,7 @@ void server_call_leave(struct server_call *call) {
   call->_previous->_next = call->_next;
   grpc_call_unref(call->call);
   call->call = NULL;
+  call->home->server->options.call_over(call->_connection);
   atomic_fetch_sub(&call->home->server->open_calls, 1);
   end_work(call->home->server);
 }

@@ -23,9 +23,11 @@ struct server_options {
   int64_t idle_timeout_ns;
   int64_t (*clock_ns)(void *context); // steady
   void *clock_context;
-  // Who is behind a peer string of gRPC's. Any queue thread.
-  void (*identify)(void *context, const char *peer, char identity[SESSION_IDENTITY_BYTES_MAX + 1]);
+  // Who is behind a peer string of gRPC's; returns a number for the connection. Any queue thread.
+  int (*identify)(void *context, const char *peer, char identity[SESSION_IDENTITY_BYTES_MAX + 1]);
   void *identify_context;
+  // A call of that connection is over. Any queue thread.
+  void (*call_over)(int connection);
   // After server_stop: no call is left. Called once, on a queue's thread.
   void (*stopped)(void *context);
   void *stopped_context;
@@ -68,6 +70,7 @@ struct server_call {
   void (*drain)(struct server_call *call); // the server stops; NULL: the call ends by itself
   // private
   bool _rests;
+  int _connection;
   struct server_call *_next, *_previous;
 };
 

@@ -161,10 +161,15 @@ void test_server_await_calls(struct test_server *server, size_t calls) {
 
 // ---- Beginning and end
 
-static void identify_nobody(void *context, const char *peer, char identity[SESSION_IDENTITY_BYTES_MAX + 1]) {
+static int identify_nobody(void *context, const char *peer, char identity[SESSION_IDENTITY_BYTES_MAX + 1]) {
   (void)context;
   (void)peer;
   identity[0] = '\0';
+  return 0;
+}
+
+static void ignore_end_of_call(int connection) {
+  (void)connection;
 }
 
 static void on_stopped(void *context) {
@@ -229,6 +234,7 @@ struct test_server *test_server_start(void) {
                                    .clock_ns = read_clock_ns,
                                    .clock_context = server,
                                    .identify = identify_nobody,
+                                   .call_over = ignore_end_of_call,
                                    .stopped = on_stopped,
                                    .stopped_context = server};
   struct status status;

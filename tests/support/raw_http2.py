@@ -21,14 +21,30 @@ def connection(window):
     return preface
 
 
+def text(value):
+    """A string of a header block, as it is."""
+    size = len(value)
+    if size < 127:
+        return bytes([size]) + value
+    prefix, size = bytearray([127]), size - 127
+    while size >= 128:
+        prefix.append(size % 128 | 128)
+        size //= 128
+    return bytes(prefix) + bytes([size]) + value
+
+
+def field(name, value, index=False):
+    """A field of a header block; index: the other side is to remember it."""
+    return (b"\x40" if index else b"\x00") + text(name) + text(value)
+
+
 def request_headers(method, timeout=None):
     """The header block of a call of the service; timeout as gRPC writes it, such as "50m" for 50 ms."""
     fields = {":method": "POST", ":scheme": "http", ":path": f"/aclnn.v1.OperatorService/{method}", ":authority": "x",
               "content-type": "application/grpc", "te": "trailers"}
     if timeout is not None:
         fields["grpc-timeout"] = timeout
-    return b"".join(b"\x00" + b"".join(bytes([len(text)]) + text.encode() for text in field)
-                    for field in fields.items())
+    return b"".join(field(name.encode(), value.encode()) for name, value in fields.items())
 
 
 def execute(message):

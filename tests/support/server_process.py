@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("ACLNN_SERVER_BINARY") or str(ROOT / "bazel-bin" / "server" / "aclnn-server")
@@ -14,6 +15,7 @@ SANITIZED = os.environ.get("ACLNN_SANITIZED") == "1"
 # Generous, as a loaded machine is slow: what takes longer hangs.
 START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 120
+LOG_SECONDS_MAX = 120
 
 _LISTENING = re.compile(r"^listening on (\S+)")
 _SANITIZER_REPORT = re.compile(
@@ -83,6 +85,13 @@ class ServerProcess:
     def log(self):
         with open(self._log_path, encoding="utf-8", errors="replace") as file:
             return file.read()
+
+    def wait_for_log(self, condition):
+        """Until what it has logged satisfies the condition."""
+        deadline = time.monotonic() + LOG_SECONDS_MAX
+        while not condition(self.log()):
+            assert time.monotonic() < deadline and self.is_running(), f"not logged:\n{self.log()[-4000:]}"
+            time.sleep(0.01)
 
     def is_running(self):
         return self.process.poll() is None
