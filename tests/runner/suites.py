@@ -28,6 +28,8 @@ SLOW_SUITES = ("soak", "bench", "container")
 SUITE_SECONDS_MAX = 3600
 # How long the long form of the faults lasts.
 FAULT_SECONDS_LONG = 60
+# What brings the packages and libraries that running code for another processor takes.
+ARM64_NEEDS = (("deploy/install-packages", "arm64"), ("deploy/arm64-sysroot", ))
 # Lines of a suite's output that the summary repeats.
 _FIGURES = re.compile(r"^(golden cases|acceptance rows|random cases): .*$", re.MULTILINE)
 
@@ -68,6 +70,7 @@ def all_suites(root, long_sanitizers):
                       slow=folder.name in SLOW_SUITES))
     suites.append(
         Suite("quickstart", lambda context: run_program(context, context.root / "deploy" / "quickstart"), slow=True))
+    suites.append(Suite("arm64", run_arm64, slow=True))
     for sanitizer in SANITIZERS:
         suites.append(
             Suite(sanitizer, lambda context, name=sanitizer: run_sanitized(context, name, long_sanitizers),
@@ -119,6 +122,20 @@ def run_program(context, program, config=None):
     environment = test_environment(context, bazel.binaries_folder(context.root, config))
     code, output = run_watched([str(program)], context.root, environment)
     return from_test_log(output, code == 0, str(program.relative_to(context.root)))
+
+
+def run_arm64(context):
+    """The kernels and the golden cases on an emulated arm64 processor; skipped, aloud, where that can't be had."""
+    for program, *words in ARM64_NEEDS:
+        code, _ = run_watched([str(context.root / program), *words], context.root, dict(os.environ))
+        if code != 0:
+            line = f"arm64: SKIPPED, nothing ran for arm64: {' '.join((program, *words))} ended with {code}"
+            print(line, file=sys.stderr, flush=True)
+            context.figures.append(line)
+            return Counts(skipped=1)
+    command = [str(context.root / "tests" / "run-arm64"), "--only", "kernels"]
+    code, output = run_watched(command, context.root, dict(os.environ))
+    return from_test_log(output, code == 0, "tests/run-arm64")
 
 
 def run_sanitized(context, sanitizer, long_form):
