@@ -2,6 +2,8 @@
 // FORWARD_VECTOR_BYTES, FORWARD_ELEMENT_BITS and the name of its table as FORWARD_VECTOR_PATH.
 #include "kernels/adaptive_max_pool2d/vector_path.h"
 
+#include <stddef.h>
+
 #include "kernels/adaptive_max_pool2d/vector_pairs.h"
 #include "kernels/adaptive_max_pool2d/vector_rows.h"
 #include "kernels/adaptive_max_pool2d/vector_runs.h"
@@ -36,16 +38,8 @@ static void copy_with_positions(const struct forward_elements *elements, int64_t
   copy_words(&to, from, at, positions, count - at, false);
 }
 
-// Called through the table, so never inline: what was compared before comes before it.
 static bool noted_nan(void) {
-#if NOTES_NAN
-  uint32_t state = _mm_getcsr();
-  if ((state & _MM_EXCEPT_INVALID) != 0) {
-    _mm_setcsr(state & ~(uint32_t)_MM_EXCEPT_INVALID);
-    return true;
-  }
-#endif
-  return false;
+  return noted_nan_after(NULL);
 }
 
 const struct forward_vector_path FORWARD_VECTOR_PATH = {
@@ -57,9 +51,7 @@ const struct forward_vector_path FORWARD_VECTOR_PATH = {
     .reduce_runs = reduce_runs,
     .pool_short_runs = pool_short_runs,
     .reduce_windows = reduce_windows,
-#if FORWARD_ELEMENT_BITS == 16
     .pool_strips = pool_strips,
-#endif
     .pool_pairs = pool_pairs,
     .pool_squares = pool_squares,
     .copy_with_positions = copy_with_positions,

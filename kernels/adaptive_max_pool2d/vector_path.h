@@ -39,6 +39,7 @@ struct forward_piece {
   int64_t row_stride;
   int32_t position;      // of the first element in its plane
   int32_t row_positions; // from a row to the next
+  int64_t rows_ahead;    // for which memory is asked
 };
 
 // Windows that are runs of elements, one after the other and equally long.
@@ -87,8 +88,7 @@ struct forward_row_pair {
   int32_t positions[2];
 };
 
-// Rows of elements of 16 bits whose windows make a row of outputs, with FORWARD_PIECE_ELEMENTS positions at
-// most.
+// Rows whose windows make a row of outputs, with FORWARD_PIECE_ELEMENTS positions at most.
 struct forward_strip {
   int64_t offset; // of the first element in its storage
   int64_t rows;
@@ -101,7 +101,9 @@ struct forward_strips {
   int64_t count;
   int64_t columns;
   int64_t row_stride;
+  int64_t pitch;         // candidates from strip to strip
   int64_t rows_ahead;    // for which memory is asked at least: two strips if that is more
+  bool noted_each;       // NaN that the processor notes are told of each strip, which takes time
   int32_t row_positions; // from a row to the next
   int32_t widest;        // window
   const int32_t *begins;
@@ -120,8 +122,8 @@ struct forward_vector_path {
   int64_t lanes;      // elements of a vector
   int64_t words;      // lanes of 32 bits
   int64_t wide_lanes; // of 64 bits
-  // Whether the processor has noted a NaN on this thread since it was asked last. Only what reduce_rows has
-  // compared is of interest: asked for before and after it.
+  // Whether the processor has noted a NaN on this thread since it was asked last. Only what reduce_rows and
+  // pool_strips have compared is of interest: asked for before and after them.
   bool (*noted_nan)(void);
   // The best candidate of each column. `merge` lets the candidates that are there compete. True if a NaN was
   // among what was read, and not noted by the processor. There is room for `lanes` candidates at least.
@@ -137,8 +139,8 @@ struct forward_vector_path {
   // The best in each window. Reads up to a vector beyond the last.
   void (*reduce_windows)(const struct forward_windows *windows, const int64_t *candidates,
                          const struct forward_results *results);
-  // A row of outputs of each strip, at most 64. A bit for each with a NaN among its input. NULL where
-  // elements have 32 bits.
+  // A row of outputs of each strip, at most 64. A bit for each with a NaN among its input, except that the
+  // processor's notes are only looked at if it's wanted.
   uint64_t (*pool_strips)(const struct forward_elements *elements, const struct forward_strips *strips,
                           const struct forward_results *results);
   // Rows of outputs, at most 64. A bit for each with a NaN among its input (or among its neighbour's).

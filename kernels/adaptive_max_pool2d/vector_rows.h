@@ -26,6 +26,22 @@ INLINE void store_candidates(const struct best *best, const struct origin *origi
   }
 }
 
+// Whether the processor has noted a NaN since it was asked last, with all that led to these candidates
+// compared before.
+static bool noted_nan_after(const int64_t *candidates) {
+#if NOTES_NAN
+  __asm__ volatile("" : : "r"(candidates) : "memory");
+  uint32_t state = _mm_getcsr();
+  if ((state & _MM_EXCEPT_INVALID) != 0) {
+    _mm_setcsr(state & ~(uint32_t)_MM_EXCEPT_INVALID);
+    return true;
+  }
+#else
+  (void)candidates;
+#endif
+  return false;
+}
+
 // Rows of which the best of each column is looked for.
 struct column_search {
   const element *rows;
@@ -87,7 +103,7 @@ INLINE void reduce_columns(const struct forward_elements *elements, const struct
       .count = piece->rows,
       .columns = piece->columns,
       .row_stride = piece->row_stride,
-      .rows_ahead = 2 * piece->rows,
+      .rows_ahead = piece->rows_ahead,
       .step = every_number(HALF ? 1 : piece->row_positions),
       .noted = NOTES_NAN && vectors <= NOTED_VECTORS_MAX,
   };
@@ -147,8 +163,8 @@ INLINE void reduce_vectors_of_piece(const void *task, int64_t column, int vector
                  piece->candidates);
 }
 
-static bool reduce_rows(const struct forward_elements *elements, const struct forward_piece *piece,
-                        bool merge, int64_t *candidates) {
+INLINE bool reduce_piece(const struct forward_elements *elements, const struct forward_piece *piece,
+                         bool merge, int64_t *candidates) {
   struct watch watch = watch_nothing();
   int64_t left = elements->count - piece->offset;
   if (piece->columns < LANES && (piece->rows - 1) * piece->row_stride + LANES > left) {
@@ -158,6 +174,11 @@ static bool reduce_rows(const struct forward_elements *elements, const struct fo
     reduce_all_vectors(&task, piece->columns, reduce_vectors_of_piece, &watch);
   }
   return watch_saw_nan(&watch, elements->infinity);
+}
+
+static bool reduce_rows(const struct forward_elements *elements, const struct forward_piece *piece,
+                        bool merge, int64_t *candidates) {
+  return reduce_piece(elements, piece, merge, candidates);
 }
 
 INLINE wides reduce_window(const int64_t *candidates, int64_t width) {

@@ -1,13 +1,18 @@
-// Strips: rows of elements of 16 bits, at most FORWARD_PIECE_ELEMENTS of them, whose windows make a row of
-// outputs. Positions within a strip have 16 bits as well, so that a candidate has 32: above the number,
-// without a sign, below the position, inverted. Which of the zeros a winner is has to be looked up.
+// Strips: rows whose windows make a row of outputs, FORWARD_PIECE_ELEMENTS at most of them.
 #ifndef ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_VECTOR_STRIPS_H
 #define ACLNN_KERNELS_ADAPTIVE_MAX_POOL2D_VECTOR_STRIPS_H
 
 #include "kernels/adaptive_max_pool2d/vector_elements.h"
 #include "kernels/adaptive_max_pool2d/vector_rows.h"
 
+INLINE int64_t strips_rows_ahead(const struct forward_strips *strips, const struct forward_strip *strip) {
+  return 2 * strip->rows > strips->rows_ahead ? 2 * strip->rows : strips->rows_ahead;
+}
+
 #if FORWARD_ELEMENT_BITS == 16
+
+// Positions within a strip have 16 bits as well, so that a candidate has 32: above the number, without a
+// sign, below the position, inverted. Which of the zeros a winner is has to be looked up.
 
 // What makes a number and a position, as 16 bits above 16 others, a candidate.
 #define CANDIDATE_BITS 0x8000ffffu
@@ -30,7 +35,7 @@ INLINE void reduce_strip_columns(const struct forward_elements *elements, const 
       .count = strip->rows,
       .columns = strips->columns,
       .row_stride = strips->row_stride,
-      .rows_ahead = 2 * strip->rows > strips->rows_ahead ? 2 * strip->rows : strips->rows_ahead,
+      .rows_ahead = strips_rows_ahead(strips, strip),
       .step = every_number(strips->row_positions),
   };
   struct best best[COLUMNS_AT_ONCE];
@@ -228,6 +233,33 @@ static uint64_t pool_strips(const struct forward_elements *elements, const struc
   } else {
     reduce_strip_windows(*elements, strips, *results, &block, STRIP_WINDOWS_SMALL);
   }
+  return with_nan;
+}
+
+#else
+
+static uint64_t pool_strips(const struct forward_elements *elements, const struct forward_strips *strips,
+                            const struct forward_results *results) {
+  _Alignas(64) int64_t candidates[FORWARD_STRIPS_COLUMNS_MAX + LANES];
+  uint64_t with_nan = 0;
+  for (int64_t i = 0; i < strips->count; i++) {
+    const struct forward_strip *strip = &strips->strips[i];
+    const struct forward_piece piece = {
+        .offset = strip->offset,
+        .rows = strip->rows,
+        .columns = strips->columns,
+        .row_stride = strips->row_stride,
+        .position = strip->position,
+        .row_positions = strips->row_positions,
+        .rows_ahead = strips_rows_ahead(strips, strip),
+    };
+    bool nan = reduce_piece(elements, &piece, false, candidates + i * strips->pitch);
+    nan |= strips->noted_each && noted_nan_after(candidates);
+    with_nan |= (uint64_t)nan << i;
+  }
+  const struct forward_windows windows = {strips->begins, strips->widths, strips->windows, strips->count,
+                                          strips->pitch};
+  reduce_windows(&windows, candidates, results);
   return with_nan;
 }
 

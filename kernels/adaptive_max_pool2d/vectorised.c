@@ -56,7 +56,7 @@ static int64_t largest_window(int64_t input, int64_t output) {
   return (input / divisor + output / divisor - 2) / (output / divisor) + 1;
 }
 
-static enum method choose_method(const struct forward_plan *plan, bool has_strips) {
+static enum method choose_method(const struct forward_plan *plan) {
   const struct plane_view *self = &plan->self;
   const struct plane_view *output_out = &plan->output_out;
   int64_t width = self->columns / output_out->columns + (self->columns % output_out->columns != 0 ? 2 : 0);
@@ -78,7 +78,7 @@ static enum method choose_method(const struct forward_plan *plan, bool has_strip
   if (rows <= 2 && largest_window(self->columns, output_out->columns) <= 2) {
     return METHOD_PAIRS;
   }
-  return has_strips && rows <= FORWARD_PIECE_ELEMENTS / self->columns ? METHOD_STRIPS : METHOD_ROWS;
+  return rows <= FORWARD_PIECE_ELEMENTS / self->columns ? METHOD_STRIPS : METHOD_ROWS;
 }
 
 static int32_t infinity_of(enum data_type type) {
@@ -106,7 +106,7 @@ bool forward_run_vectorised(const struct forward_job *forward, struct status *st
                    .count = self->storage_elements,
                    .infinity = infinity_of(self->data_type)},
   };
-  job.method = choose_method(plan, job.path->pool_strips != NULL);
+  job.method = choose_method(plan);
   bool of_two = job.method == METHOD_SQUARES || job.method == METHOD_PAIRS;
   if (of_two || job.method == METHOD_STRIPS || job.method == METHOD_ROWS) {
     job.two_rows =

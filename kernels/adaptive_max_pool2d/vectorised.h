@@ -17,7 +17,7 @@ enum method {
   METHOD_PAIRS,      // at most two rows and columns
   METHOD_EQUAL_RUNS, // equally long runs one after the other, such as whole planes
   METHOD_RUNS,       // windows that are contiguous, or long: each is searched on its own
-  METHOD_STRIPS,     // all others of 16 bits, unless their rows are large
+  METHOD_STRIPS,     // all others, unless their rows are large
   METHOD_ROWS,       // all others: first over the rows of the windows, then over their columns
 };
 

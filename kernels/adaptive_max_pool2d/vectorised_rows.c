@@ -19,6 +19,7 @@ static bool reduce_row(const struct vector_job *job, const struct cursor *cursor
         .position = (int32_t)(row * self->columns + chunk->first_column),
         .row_positions = (int32_t)self->columns,
     };
+    piece.rows_ahead = 2 * piece.rows;
     with_nan |= job->path->reduce_rows(&job->elements, &piece, row > cursor->begin, candidates);
   }
   return with_nan;
