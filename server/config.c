@@ -90,6 +90,9 @@ static const struct flag flags[] = {
      "code path of the CPU kernels; auto is the widest, results are the same"},
     {"--max-connections", FLAG_COUNT, AT(connections_max), 1, 100000, "N", "1000",
      "connections at a time; further ones are closed at once"},
+    {"--far-round-trip", FLAG_DURATION, AT(far_round_trip_ms), 0, DURATION_MS_MAX, "TIME", "5ms",
+     "a connection with such a round trip and more has uploads limited by gRPC's estimate of the way, at the "
+     "price of some MiB for each that waits; 0ms: all (a proxy hides the way behind it)"},
     {"--handle-key-file", FLAG_TEXT, AT(handle_key_file), 0, 0, "FILE", NULL,
      "32 bytes or 64 hex digits that seal executor handles; share it among replicas (default: random)"},
     {"--drain-grace", FLAG_DURATION, AT(drain_grace_ms), 0, DURATION_MS_MAX, "TIME", "1s",

@@ -38,6 +38,7 @@ struct config {
   int64_t threads; // 0: as many as the machine has
   struct cpu cpu;  // its path as chosen
   int64_t connections_max;
+  int64_t far_round_trip_ms; // connections of this and more are far
   int64_t drain_grace_ms;
   int64_t drain_time_ms;
   const char *handle_key_file; // NULL: a random key

@@ -52,7 +52,8 @@ static void values_are_read_in_both_forms(void **unused) {
   assert_true(
       parse("--listen 127.0.0.1:1 --listen=unix:/a --npu=off --memory-limit 1.5GiB --max-queue 0 "
             "--max-queue-time 250ms --max-executors 7 --default-ttl 5m --max-ttl 2h --idle-timeout 0.5s "
-            "--threads 3 --max-connections 9 --handle-key-file /k --drain-grace 0ms --drain-time 1s",
+            "--threads 3 --max-connections 9 --far-round-trip 0ms --handle-key-file /k --drain-grace 0ms "
+            "--drain-time 1s",
             &config, &status));
   assert_int_equal(config.listen_count, 2);
   assert_string_equal(config.listen[1], "unix:/a");
@@ -66,6 +67,7 @@ static void values_are_read_in_both_forms(void **unused) {
   assert_int_equal(config.idle_timeout_ms, 500);
   assert_int_equal(config.threads, 3);
   assert_int_equal(config.connections_max, 9);
+  assert_int_equal(config.far_round_trip_ms, 0);
   assert_string_equal(config.handle_key_file, "/k");
   assert_int_equal(config.drain_grace_ms, 0);
   assert_int_equal(config.drain_time_ms, 1000);

@@ -173,11 +173,12 @@ static void take_signals_again(const sigset_t *before) {
   pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-static void add_connection(void *context, int descriptor) {
+static void add_connection(void *context, int descriptor, int64_t round_trip_ns) {
   struct application *application = context;
   sigset_t before;
   keep_signals_from_new_threads(&before);
-  server_add_connection(application->server, descriptor);
+  bool far = round_trip_ns >= application->config.far_round_trip_ms * 1000000;
+  server_add_connection(application->server, descriptor, far);
   take_signals_again(&before);
 }
 

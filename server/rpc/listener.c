@@ -172,6 +172,12 @@ static void read_peer(struct connection *connection, const struct socket *socket
   }
 }
 
+static int64_t round_trip_ns(int descriptor) {
+  struct tcp_info info;
+  socklen_t size = sizeof info;
+  return getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? (int64_t)info.tcpi_rtt * 1000 : 0;
+}
+
 // Takes the accepted descriptor over. False: it was closed.
 static bool take_connection(struct listeners *listeners, const struct socket *socket, int accepted,
                             const struct address *peer) {
@@ -192,7 +198,7 @@ static bool take_connection(struct listeners *listeners, const struct socket *so
   pthread_mutex_lock(&listeners->mutex);
   HASH_ADD_INT(listeners->connections, descriptor, connection);
   pthread_mutex_unlock(&listeners->mutex);
-  listeners->options.connected(listeners->options.context, copy);
+  listeners->options.connected(listeners->options.context, copy, round_trip_ns(accepted));
   return true;
 failed:
   if (guarded) {

@@ -21,8 +21,9 @@ struct listeners_options {
   uv_loop_t *loop;        // borrowed
   const struct log *log;  // borrowed
   size_t connections_max; // a further one is closed at once
-  // A new connection; takes its non-blocking descriptor over.
-  void (*connected)(void *context, int descriptor);
+  // A new connection; takes its non-blocking descriptor over. The round trip is that of TCP's handshake, 0 on
+  // a unix socket: a proxy hides what is behind it.
+  void (*connected)(void *context, int descriptor, int64_t round_trip_ns);
   void *context;
 };
 

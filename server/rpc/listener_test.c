@@ -26,8 +26,9 @@ struct fixture {
   size_t taken_count;
 };
 
-static void take(void *context, int descriptor) {
+static void take(void *context, int descriptor, int64_t round_trip_ns) {
   struct fixture *fixture = context;
+  assert_true(round_trip_ns >= 0);
   assert_true(fixture->taken_count < TAKEN_MAX);
   fixture->taken[fixture->taken_count++] = descriptor;
 }

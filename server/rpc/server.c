@@ -13,10 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+// A connection's settings are those of its grpc_server, so there is one for each kind.
+enum way { WAY_NEAR, WAY_FAR, WAYS };
+
 // Waits for one call at a time, again and again.
 struct slot {
   struct queue_tag arrived;
   struct server_queue *home;
+  grpc_server *grpc;
   grpc_call *call;
   grpc_call_details details;
   grpc_metadata_array metadata;
@@ -25,7 +29,7 @@ struct slot {
 struct server_queue {
   struct server *server;
   struct queue *queue;
-  struct slot slots[SERVER_SLOTS_PER_QUEUE];
+  struct slot slots[WAYS][SERVER_SLOTS_PER_QUEUE];
   struct queue_tag drain;
   bool draining;
   struct server_call calls; // head of the list of living calls
@@ -35,13 +39,13 @@ struct server_queue {
 
 struct server {
   struct server_options options;
-  grpc_server *grpc;
+  grpc_server *grpc[WAYS];
   grpc_server_credentials *credentials;
   struct server_queue *queues;
-  struct queue_tag shut_down;
+  struct queue_tag shut_down[WAYS];
   // Slots, calls and notices to drain that are still out. When none is, nobody needs a connection any more.
   atomic_size_t working;
-  // Those together, and gRPC's notice that it has shut down; stopped when none is.
+  // Those together, and gRPC's notices that it has shut down; stopped when none is.
   atomic_size_t outstanding;
   atomic_size_t open_calls;
   atomic_size_t resting_calls;
@@ -57,7 +61,7 @@ static void let_go(struct server *server) {
 static void end_work(struct server *server) {
   if (atomic_fetch_sub(&server->working, 1) == 1) {
     // Closes the connections: gRPC would wait until each client has answered that it is to go away.
-    grpc_server_cancel_all_calls(server->grpc);
+    server_cancel_calls(server);
     let_go(server);
   }
 }
@@ -143,9 +147,8 @@ static void arm_slot(struct slot *slot) {
   struct server_queue *home = slot->home;
   grpc_completion_queue *completion_queue = queue_completion_queue(home->queue);
   QUEUE_HANDS_OVER(&slot->arrived);
-  grpc_call_error error =
-      grpc_server_request_call(home->server->grpc, &slot->call, &slot->details, &slot->metadata,
-                               completion_queue, completion_queue, &slot->arrived);
+  grpc_call_error error = grpc_server_request_call(slot->grpc, &slot->call, &slot->details, &slot->metadata,
+                                                   completion_queue, completion_queue, &slot->arrived);
   assert(error == GRPC_CALL_OK);
 }
 
@@ -198,17 +201,20 @@ static void on_drain(struct queue_tag *tag, bool ok) {
   end_work(home->server);
 }
 
-static void on_shut_down(struct queue_tag *tag, bool ok) {
+static void on_shut_down_near(struct queue_tag *tag, bool ok) {
   (void)ok;
-  let_go(QUEUE_CONTAINER_OF(tag, struct server, shut_down));
+  let_go(QUEUE_CONTAINER_OF(tag, struct server, shut_down[WAY_NEAR]));
+}
+
+static void on_shut_down_far(struct queue_tag *tag, bool ok) {
+  (void)ok;
+  let_go(QUEUE_CONTAINER_OF(tag, struct server, shut_down[WAY_FAR]));
 }
 
 // The arguments of every connection; the reasons stand in limits.h.
-static grpc_server *create_grpc_server(const struct server_options *options) {
-  grpc_resource_quota *quota = grpc_resource_quota_create("aclnn-server");
-  grpc_resource_quota_resize(quota, SERVER_QUOTA_BYTES + options->waiting_jobs_max * WIRE_MESSAGE_BYTES_MAX);
+static grpc_server *create_grpc_server(enum way way, grpc_resource_quota *quota) {
   grpc_arg arguments[] = {
-      {.type = GRPC_ARG_INTEGER, .key = (char *)GRPC_ARG_HTTP2_BDP_PROBE, .value.integer = 0},
+      {.type = GRPC_ARG_INTEGER, .key = (char *)GRPC_ARG_HTTP2_BDP_PROBE, .value.integer = way == WAY_FAR},
       {.type = GRPC_ARG_INTEGER,
        .key = (char *)GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
        .value.integer = (int)WIRE_MESSAGE_BYTES_MAX},
@@ -232,9 +238,17 @@ static grpc_server *create_grpc_server(const struct server_options *options) {
        .value.pointer = {.p = quota, .vtable = grpc_resource_quota_arg_vtable()}},
   };
   grpc_channel_args all = {sizeof arguments / sizeof arguments[0], arguments};
-  grpc_server *created = grpc_server_create(&all, NULL);
+  return grpc_server_create(&all, NULL);
+}
+
+static void create_grpc_servers(struct server *server) {
+  const struct server_options *options = &server->options;
+  grpc_resource_quota *quota = grpc_resource_quota_create("aclnn-server");
+  grpc_resource_quota_resize(quota, SERVER_QUOTA_BYTES + options->waiting_jobs_max * WIRE_MESSAGE_BYTES_MAX);
+  for (size_t way = 0; way < WAYS; ++way) {
+    server->grpc[way] = create_grpc_server((enum way)way, quota);
+  }
   grpc_resource_quota_unref(quota);
-  return created;
 }
 
 static bool create_queues(struct server *server, struct status *status) {
@@ -250,7 +264,9 @@ static bool create_queues(struct server *server, struct status *status) {
     if (!queue_create(&queue_options, &home->queue, status)) {
       return false;
     }
-    grpc_server_register_completion_queue(server->grpc, queue_completion_queue(home->queue), NULL);
+    for (size_t way = 0; way < WAYS; ++way) {
+      grpc_server_register_completion_queue(server->grpc[way], queue_completion_queue(home->queue), NULL);
+    }
   }
   return true;
 }
@@ -262,8 +278,9 @@ bool server_create(const struct server_options *options, struct server **server,
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for the server");
   }
   created->options = *options;
-  created->shut_down.event = on_shut_down;
-  created->grpc = create_grpc_server(options);
+  created->shut_down[WAY_NEAR].event = on_shut_down_near;
+  created->shut_down[WAY_FAR].event = on_shut_down_far;
+  create_grpc_servers(created);
   created->credentials = grpc_insecure_server_credentials_create();
   created->queues = calloc(options->queue_count, sizeof *created->queues);
   if (created->queues == NULL) {
@@ -278,13 +295,14 @@ bool server_create(const struct server_options *options, struct server **server,
   return true;
 }
 
-void server_start(struct server *server) {
-  grpc_server_start(server->grpc);
+static void start_way(struct server *server, enum way way) {
+  grpc_server_start(server->grpc[way]);
   for (size_t i = 0; i < server->options.queue_count; ++i) {
     struct server_queue *home = &server->queues[i];
     for (size_t j = 0; j < SERVER_SLOTS_PER_QUEUE; ++j) {
-      struct slot *slot = &home->slots[j];
+      struct slot *slot = &home->slots[way][j];
       slot->home = home;
+      slot->grpc = server->grpc[way];
       slot->arrived.event = on_arrived;
       grpc_call_details_init(&slot->details);
       grpc_metadata_array_init(&slot->metadata);
@@ -294,24 +312,33 @@ void server_start(struct server *server) {
   }
 }
 
-void server_add_connection(struct server *server, int descriptor) {
-  grpc_server_add_channel_from_fd(server->grpc, descriptor, server->credentials);
+void server_start(struct server *server) {
+  start_way(server, WAY_NEAR);
+  start_way(server, WAY_FAR);
+}
+
+void server_add_connection(struct server *server, int descriptor, bool far) {
+  grpc_server_add_channel_from_fd(server->grpc[far ? WAY_FAR : WAY_NEAR], descriptor, server->credentials);
 }
 
 void server_stop(struct server *server) {
   // All counted before the first can come back.
   atomic_fetch_add(&server->working, server->options.queue_count);
-  atomic_fetch_add(&server->outstanding, 2);
+  atomic_fetch_add(&server->outstanding, 1 + WAYS);
   for (size_t i = 0; i < server->options.queue_count; ++i) {
     queue_wake(server->queues[i].queue, &server->queues[i].drain);
   }
-  QUEUE_HANDS_OVER(&server->shut_down);
-  grpc_server_shutdown_and_notify(server->grpc, queue_completion_queue(server->queues[0].queue),
-                                  &server->shut_down);
+  for (size_t way = 0; way < WAYS; ++way) {
+    QUEUE_HANDS_OVER(&server->shut_down[way]);
+    grpc_server_shutdown_and_notify(server->grpc[way], queue_completion_queue(server->queues[0].queue),
+                                    &server->shut_down[way]);
+  }
 }
 
 void server_cancel_calls(struct server *server) {
-  grpc_server_cancel_all_calls(server->grpc);
+  for (size_t way = 0; way < WAYS; ++way) {
+    grpc_server_cancel_all_calls(server->grpc[way]);
+  }
 }
 
 void server_destroy(struct server *server) {
@@ -319,7 +346,9 @@ void server_destroy(struct server *server) {
     return;
   }
   assert(atomic_load(&server->outstanding) == 0);
-  grpc_server_destroy(server->grpc);
+  for (size_t way = 0; way < WAYS; ++way) {
+    grpc_server_destroy(server->grpc[way]);
+  }
   grpc_server_credentials_release(server->credentials);
   for (size_t i = 0; server->queues != NULL && i < server->options.queue_count; ++i) {
     queue_destroy(server->queues[i].queue);

@@ -37,8 +37,9 @@ MUST_CHECK bool server_create(const struct server_options *options, struct serve
                               struct status *status);
 void server_start(struct server *server);
 
-// Takes the connected, non-blocking socket over.
-void server_add_connection(struct server *server, int descriptor);
+// Takes the connected, non-blocking socket over. far: the way is so long that what a client sends should be
+// limited by gRPC's estimate of the way, not by the window of one message.
+void server_add_connection(struct server *server, int descriptor, bool far);
 
 // Refuses new calls and tells connections to go away; they are closed when the last call is over. Execute
 // calls end after the jobs they have.

@@ -283,7 +283,7 @@ int test_server_connect(struct test_server *server) {
   int ends[2];
   int result = socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends);
   assert(result == 0);
-  server_add_connection(server->rpc, ends[0]);
+  server_add_connection(server->rpc, ends[0], false);
   return ends[1];
 }
 
