@@ -42,7 +42,7 @@ struct execute_call {
   int cancelled;
   struct status failure; // of state.failed_job, or why the call was cancelled
   struct final_status final;
-  struct queue_tag received, sent, looked, status_sent, closed;
+  struct queue_tag received, sent, looked, turned, status_sent, closed;
   struct pace receiving, replying;
   int64_t sending_bytes; // of tensors, in the message under way
 };
@@ -267,28 +267,46 @@ static unsigned do_reserve(struct execute_call *call) {
   return fail_job(call, number, job_status(job->job));
 }
 
-// Copies the chunks of the message in hand to their places; *copied_bytes is what was written for that.
-static bool take_chunks(struct execute_call *call, struct execute_job *job, uint64_t *copied_bytes,
+// Copies one chunk to its place; *copied_bytes is what was written for that.
+static bool take_chunk(struct execute_call *call, struct execute_job *job, const struct tensor_chunk *chunk,
+                       uint64_t *copied_bytes, struct status *status) {
+  uint8_t *scratch = NULL;
+  size_t scratch_bytes = 0;
+  if (chunk->codec != CODEC_NONE) {
+    scratch_bytes = chunk->data_bytes;
+    scratch = queue_scratch(server_call_queue(&call->base), scratch_bytes == 0 ? 1 : scratch_bytes);
+    if (scratch == NULL) {
+      return status_fail(status, REASON_INTERNAL, NULL, "no memory to decode a chunk");
+    }
+  }
+  int64_t missing_bytes = job->upload.missing_bytes;
+  if (!execute_job_take(job, chunk, scratch, scratch_bytes, status)) {
+    return false;
+  }
+  // Encoded data may have to be joined before they are decoded.
+  *copied_bytes += (uint64_t)(missing_bytes - job->upload.missing_bytes) + scratch_bytes;
+  return true;
+}
+
+// Takes chunks of the message in hand, as many as one turn may. *all: none is left.
+static bool take_chunks(struct execute_call *call, struct execute_job *job, uint64_t *copied_bytes, bool *all,
                         struct status *status) {
+  struct execute_message *parts = &call->message.parts, ahead = *parts;
   struct tensor_chunk chunk;
-  *copied_bytes = call->message.joined_bytes;
-  while (execute_message_next_chunk(&call->message.parts, &chunk)) {
-    uint8_t *scratch = NULL;
-    size_t scratch_bytes = 0;
-    if (chunk.codec != CODEC_NONE) {
-      scratch_bytes = chunk.data_bytes;
-      scratch = queue_scratch(server_call_queue(&call->base), scratch_bytes == 0 ? 1 : scratch_bytes);
-      if (scratch == NULL) {
-        return status_fail(status, REASON_INTERNAL, NULL, "no memory to decode a chunk");
-      }
+  int64_t turn_bytes = 0;
+  for (; execute_message_next_chunk(&ahead, &chunk); *parts = ahead) {
+    if (turn_bytes >= EXECUTE_TURN_BYTES) {
+      *all = false;
+      return true;
     }
     int64_t missing_bytes = job->upload.missing_bytes;
-    if (!execute_job_take(job, &chunk, scratch, scratch_bytes, status)) {
+    if (!take_chunk(call, job, &chunk, copied_bytes, status)) {
       return false;
     }
-    // Encoded data may have to be joined before they are decoded.
-    *copied_bytes += (uint64_t)(missing_bytes - job->upload.missing_bytes) + scratch_bytes;
+    int64_t taken_bytes = missing_bytes - job->upload.missing_bytes;
+    turn_bytes += taken_bytes > EXECUTE_TURN_CHUNK_BYTES ? taken_bytes : EXECUTE_TURN_CHUNK_BYTES;
   }
+  *all = true;
   return true;
 }
 
@@ -319,13 +337,21 @@ static unsigned do_take(struct execute_call *call) {
   struct status status;
   struct server_traffic traffic = {0};
   int64_t missing_bytes = job->upload.missing_bytes;
-  if (!take_chunks(call, job, &traffic.copied_bytes, &status)) {
+  bool all = false;
+  traffic.copied_bytes = call->message.joined_bytes;
+  call->message.joined_bytes = 0; // counts once
+  if (!take_chunks(call, job, &traffic.copied_bytes, &all, &status)) {
     return fail_job(call, number, &status);
   }
   int64_t taken_bytes = missing_bytes - job->upload.missing_bytes;
   traffic.received_bytes = (uint64_t)taken_bytes;
   server_call_count_traffic(&call->base, &traffic);
   pace_move(&call->receiving, taken_bytes);
+  if (!all) {
+    execute_take_paused(&call->state);
+    queue_yield(server_call_queue(&call->base), &call->turned);
+    return 0;
+  }
   return execute_taken(&call->state, job->upload.missing_bytes == 0);
 }
 
@@ -440,6 +466,12 @@ static void on_looked(struct queue_tag *tag, bool ok) {
   step(call, listened_to ? send_next(call) : execute_send_failed(&call->state));
 }
 
+static void on_turned(struct queue_tag *tag, bool ok) {
+  (void)ok;
+  struct execute_call *call = QUEUE_CONTAINER_OF(tag, struct execute_call, turned);
+  step(call, execute_turned(&call->state));
+}
+
 static void on_status_sent(struct queue_tag *tag, bool ok) {
   (void)ok; // the notice of the end tells more
   struct execute_call *call = QUEUE_CONTAINER_OF(tag, struct execute_call, status_sent);
@@ -523,6 +555,7 @@ void execute_call_start(struct server_queue *home, grpc_call *grpc) {
   call->received.event = on_received;
   call->sent.event = on_sent;
   call->looked.event = on_looked;
+  call->turned.event = on_turned;
   call->status_sent.event = on_status_sent;
   call->closed.event = on_closed;
   call->receiving.timer.expired = on_receive_idle;

@@ -258,11 +258,22 @@ unsigned execute_failed(struct execute_state *state, uint64_t job) {
 }
 
 unsigned execute_taken(struct execute_state *state, bool complete) {
-  assert(state->message && awaits_input(state));
+  assert(state->message && awaits_input(state) && (state->pending & EXECUTE_PENDING_TURN) == 0);
   if (complete) {
     execute_job(state, end_of_jobs(state) - 1)->stage = EXECUTE_JOB_UPLOADED;
   }
   return settle(state, discard_message(state));
+}
+
+void execute_take_paused(struct execute_state *state) {
+  assert(state->message && awaits_input(state) && (state->pending & EXECUTE_PENDING_TURN) == 0);
+  state->pending |= EXECUTE_PENDING_TURN;
+}
+
+unsigned execute_turned(struct execute_state *state) {
+  assert(state->pending & EXECUTE_PENDING_TURN);
+  state->pending &= ~(unsigned)EXECUTE_PENDING_TURN;
+  return settle(state, state->message ? EXECUTE_DO_TAKE : 0);
 }
 
 bool execute_close_with_send(struct execute_state *state) {
@@ -370,6 +381,8 @@ void execute_check(const struct execute_state *state) {
   // One side at a time: a message is in hand, or the next one is awaited.
   assert(!state->message || (state->pending & EXECUTE_PENDING_RECEIVE) == 0);
   assert(!state->message || (state->phase == EXECUTE_OPEN && awaits_input(state)));
+  // It stays until all of it is taken, or nobody wants the rest.
+  assert((state->pending & EXECUTE_PENDING_TURN) == 0 || state->message || state->phase != EXECUTE_OPEN);
   assert(state->phase == EXECUTE_OPEN || state->phase == EXECUTE_ABANDONED || state->input_ended ||
          state->failed_job != UINT64_MAX || state->phase == EXECUTE_OVER);
   assert(state->failed_job == UINT64_MAX || end_of_jobs(state) <= state->failed_job);

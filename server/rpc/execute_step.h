@@ -79,12 +79,13 @@ enum execute_todo {
   EXECUTE_DO_RELEASE = 1 << 11,
 };
 
-// gRPC operations that are under way.
+// What is under way and comes back: gRPC's operations, and the queue's next turn.
 enum execute_pending {
   EXECUTE_PENDING_RECEIVE = 1 << 0,
   EXECUTE_PENDING_SEND = 1 << 1,
   EXECUTE_PENDING_STATUS = 1 << 2,
   EXECUTE_PENDING_CLOSE = 1 << 3, // the notice that the call is over for gRPC
+  EXECUTE_PENDING_TURN = 1 << 4,  // to take the rest of the message that was in hand
 };
 
 struct execute_job_state {
@@ -138,6 +139,9 @@ unsigned execute_failed(struct execute_state *state, uint64_t job);
 
 // EXECUTE_DO_TAKE: all chunks of the message were copied. complete: the job has all its input.
 unsigned execute_taken(struct execute_state *state, bool complete);
+// Or only some of them: the rest is for another turn of the queue, which the shell asks for and tells of.
+void execute_take_paused(struct execute_state *state);
+unsigned execute_turned(struct execute_state *state);
 
 // For the message of an EXECUTE_DO_SEND that holds its job's last byte: whether the status OK has to go with
 // it, because no further job will come. There is no EXECUTE_DO_STATUS then.

@@ -50,6 +50,15 @@
 // Chunks in one response message: one a tensor when they are small.
 #define RESPONSE_CHUNKS_MAX 16
 
+// What an Execute call takes of one message before other calls of its queue get their turn: a few
+// kilobytes of NONZERO_WORDS stand for 4 MiB of zeros, and a message of them for 4 GiB. A turn takes as long
+// as to decode so much and one chunk more, whose size SERVER_CHUNK_BYTES_MAX bounds.
+#define EXECUTE_TURN_BYTES ((int64_t)2 << 20)
+// What a chunk counts for at the least. A message may hold hundreds of thousands of chunks of one byte.
+#define EXECUTE_TURN_CHUNK_BYTES ((int64_t)1 << 10)
+// Events that a queue's thread handles before one that yielded goes on, while more of them come.
+#define QUEUE_EVENTS_BEFORE_TURN 32
+
 // A message in more pieces than this is joined before it is read: gRPC delivers about 20 a MiB.
 #define MESSAGE_SPANS_MAX 1024
 

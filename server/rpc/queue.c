@@ -1,5 +1,6 @@
 #include "server/rpc/queue.h"
 
+#include "server/rpc/limits.h"
 #include "server/rpc/queue_annotations.h"
 
 #include <assert.h>
@@ -15,6 +16,7 @@ struct queue {
   grpc_call *wake_call;
   pthread_t thread;
   struct timer_list timers;
+  struct queue_tag *yielding, **yielding_end; // in the order in which they get their turns
   uint8_t *scratch;
   size_t scratch_bytes;
 };
@@ -27,8 +29,11 @@ static int64_t now_ns(const struct queue *queue) {
   return queue->options.clock_ns(queue->options.clock_context);
 }
 
-// The deadline of the next timer on gRPC's clock.
+// On gRPC's clock, when the thread has something to do even if nothing comes.
 static gpr_timespec next_deadline(const struct queue *queue) {
+  if (queue->yielding != NULL) {
+    return gpr_inf_past(GPR_CLOCK_MONOTONIC); // gRPC still looks once
+  }
   int64_t next = timer_list_next(&queue->timers);
   if (next == INT64_MAX) {
     return gpr_inf_future(GPR_CLOCK_MONOTONIC);
@@ -37,8 +42,18 @@ static gpr_timespec next_deadline(const struct queue *queue) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left < 0 ? 0 : left, GPR_TIMESPAN));
 }
 
+static void give_a_turn(struct queue *queue) {
+  struct queue_tag *tag = queue->yielding;
+  queue->yielding = tag->_next;
+  if (queue->yielding == NULL) {
+    queue->yielding_end = &queue->yielding;
+  }
+  tag->event(tag, true);
+}
+
 static void *run(void *argument) {
   struct queue *queue = argument;
+  unsigned events = 0; // since the last turn
   for (;;) {
     grpc_event event = grpc_completion_queue_next(queue->completion_queue, next_deadline(queue), NULL);
     if (event.type == GRPC_QUEUE_SHUTDOWN) {
@@ -52,6 +67,11 @@ static void *run(void *argument) {
     if (timer_list_next(&queue->timers) != INT64_MAX) {
       timer_list_expire(&queue->timers, now_ns(queue));
     }
+    ++events;
+    if (queue->yielding != NULL && (event.type == GRPC_QUEUE_TIMEOUT || events >= QUEUE_EVENTS_BEFORE_TURN)) {
+      events = 0;
+      give_a_turn(queue);
+    }
   }
 }
 
@@ -61,6 +81,7 @@ bool queue_create(const struct queue_options *options, struct queue **queue, str
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for a completion queue");
   }
   created->options = *options;
+  created->yielding_end = &created->yielding;
   timer_list_init(&created->timers, options->idle_timeout_ns);
   created->completion_queue = grpc_completion_queue_create_for_next(NULL);
   int error = pthread_create(&created->thread, NULL, run, created);
@@ -87,7 +108,7 @@ void queue_destroy(struct queue *queue) {
   grpc_channel_destroy(queue->wake_channel);
   grpc_completion_queue_shutdown(queue->completion_queue);
   pthread_join(queue->thread, NULL);
-  assert(timer_list_next(&queue->timers) == INT64_MAX);
+  assert(timer_list_next(&queue->timers) == INT64_MAX && queue->yielding == NULL);
   grpc_completion_queue_destroy(queue->completion_queue);
   free(queue->scratch);
   free(queue);
@@ -108,6 +129,12 @@ void queue_wake_call(grpc_call *call, struct queue_tag *tag) {
 
 void queue_wake(struct queue *queue, struct queue_tag *tag) {
   queue_start_batch(queue->wake_call, NULL, 0, tag);
+}
+
+void queue_yield(struct queue *queue, struct queue_tag *tag) {
+  tag->_next = NULL;
+  *queue->yielding_end = tag;
+  queue->yielding_end = &tag->_next;
 }
 
 void queue_arm(struct queue *queue, struct timer_entry *timer) {

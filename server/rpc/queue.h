@@ -15,6 +15,7 @@ struct queue;
 
 struct queue_tag {
   void (*event)(struct queue_tag *tag, bool ok);
+  struct queue_tag *_next; // private: of those that yield
 };
 
 // The object that a tag, timer or list node is part of.
@@ -44,6 +45,10 @@ void queue_wake(struct queue *queue, struct queue_tag *tag);
 
 // The rest is for the queue's thread.
 
+// Delivers the event of `tag` in another turn: when the thread has looked at its connections, and what came
+// from there and was waiting before was handled, or so much of it that the others have had their share. A
+// tag that was woken would come back before any connection is looked at.
+void queue_yield(struct queue *queue, struct queue_tag *tag);
 void queue_arm(struct queue *queue, struct timer_entry *timer);
 // At least `size` bytes, valid until the event function returns; NULL if there is no memory.
 uint8_t *queue_scratch(struct queue *queue, size_t size);

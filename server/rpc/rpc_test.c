@@ -3,6 +3,7 @@
 #include "server/rpc/test_fixture.h"
 #include "server/rpc/test_jobs.h"
 
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -274,6 +275,141 @@ static void uploaded_byte_is_copied_once_and_a_downloaded_one_never(void **state
   assert_true(traffic.copied_bytes < UP_BYTES + 1024 + replies * 4 * EXECUTE_ENVELOPE_BYTES_MAX);
 }
 
+// ---- Messages that stand for far more than they hold
+
+// NONZERO_WORDS of zeros: the width of a word, and for each group of 32 of them a bit that isn't set.
+static void append_zeros(struct wire_buffer *message, int64_t offset, int64_t raw_bytes) {
+  static const uint8_t zeros[1 + WIRE_CHUNK_BYTES_MAX / 4 / 32 / 8 + 1] = {4};
+  uint8_t header[EXECUTE_ENVELOPE_BYTES_MAX];
+  struct tensor_chunk chunk = {.offset = offset,
+                               .codec = CODEC_NONZERO_WORDS,
+                               .raw_bytes = raw_bytes,
+                               .data_bytes = 1 + ((size_t)(raw_bytes / 4 + 31) / 32 + 7) / 8};
+  test_message_append(message, header, execute_chunk_write_header(&chunk, header));
+  test_message_append(message, zeros, chunk.data_bytes);
+}
+
+// `planes` planes of zeros, in chunks of so many bytes.
+static struct wire_buffer message_of_zeros(int64_t planes, int64_t chunk_bytes) {
+  const int64_t all = planes * INPUT_BYTES;
+  struct wire_buffer message = {0};
+  test_message_begin(&message, planes);
+  for (int64_t offset = 0; offset < all; offset += chunk_bytes) {
+    append_zeros(&message, offset, all - offset < chunk_bytes ? all - offset : chunk_bytes);
+  }
+  return message;
+}
+
+static void expect_good_end(struct test_stream *stream) {
+  struct wire_buffer reply;
+  struct test_outcome outcome;
+  test_stream_half_close(stream);
+  while (test_stream_receive(stream, &reply)) {
+    wire_buffer_free(&reply);
+  }
+  test_stream_finish(stream, &outcome);
+  assert_int_equal(outcome.code, GRPC_STATUS_OK);
+}
+
+struct watched_runs {
+  struct test_server *server;
+  sem_t first_runs, first_may_end;
+  size_t count;
+  uint64_t received_bytes[3]; // before each run
+};
+
+// The first run stops the server's one queue.
+static void note_run(void *context) {
+  struct watched_runs *watched = context;
+  struct server_traffic traffic;
+  test_server_get_traffic(watched->server, &traffic);
+  watched->received_bytes[watched->count++] = traffic.received_bytes;
+  if (watched->count == 1) {
+    sem_post(&watched->first_runs);
+    while (sem_wait(&watched->first_may_end) != 0) {
+    }
+  }
+}
+
+// Sends the messages of one call each while the queue stands still, so that it finds them all at once, in
+// this order.
+static void send_at_once(struct test_fixture *fixture, struct watched_runs *watched,
+                         struct test_stream *streams, struct wire_buffer *messages, size_t count) {
+  struct wire_buffer first = test_message_whole_job();
+  struct test_stream stream;
+  *watched = (struct watched_runs){.server = fixture->server};
+  sem_init(&watched->first_runs, 0, 0);
+  sem_init(&watched->first_may_end, 0, 0);
+  test_server_watch_runs(fixture->server, note_run, watched);
+  test_fixture_execute(fixture, &stream);
+  assert_true(test_stream_send(&stream, &first));
+  while (sem_wait(&watched->first_runs) != 0) {
+  }
+  for (size_t i = 0; i < count; ++i) {
+    test_fixture_execute(fixture, &streams[i]);
+    assert_true(test_stream_send(&streams[i], &messages[i]));
+  }
+  sem_post(&watched->first_may_end);
+  expect_good_end(&stream);
+}
+
+// A whole job in one message, and behind it a small one of another call.
+static void expect_small_job_in_between(struct test_fixture *fixture, struct wire_buffer *message,
+                                        uint64_t input_bytes) {
+  struct watched_runs watched;
+  struct test_stream streams[2];
+  struct wire_buffer messages[2] = {*message, test_message_whole_job()};
+  struct server_traffic before;
+  test_server_get_traffic(fixture->server, &before);
+  send_at_once(fixture, &watched, streams, messages, 2);
+  expect_good_end(&streams[0]);
+  expect_good_end(&streams[1]);
+  assert_int_equal(watched.count, 3);
+  // The second run is the small job's: of the other one something had been taken, and not all.
+  uint64_t small_bytes = before.received_bytes + 2 * INPUT_BYTES;
+  assert_true(watched.received_bytes[1] > small_bytes);
+  assert_true(watched.received_bytes[1] < before.received_bytes + input_bytes);
+  assert_int_equal(watched.received_bytes[2], small_bytes + input_bytes);
+}
+
+static void other_calls_get_their_turn_while_a_message_is_decoded(void **state) {
+  enum { PLANES = 28 << 12 }; // a message that a stream's first window has room for
+  struct test_fixture *fixture = *state;
+  struct wire_buffer message = message_of_zeros(PLANES, WIRE_CHUNK_BYTES_MAX);
+  struct test_stream stream;
+  test_fixture_execute(fixture, &stream);
+  assert_true(test_stream_send(&stream, &message));
+  expect_good_end(&stream); // and leaves its memory warm: the next one has its own at once
+  message = message_of_zeros(PLANES, WIRE_CHUNK_BYTES_MAX);
+  expect_small_job_in_between(fixture, &message, (uint64_t)PLANES * INPUT_BYTES);
+}
+
+static void other_calls_get_their_turn_while_tiny_chunks_are_taken(void **state) {
+  enum { PLANES = 16, ALL = PLANES * INPUT_BYTES };
+  struct wire_buffer message = {0};
+  test_message_begin(&message, PLANES);
+  for (int64_t offset = 0; offset < ALL; ++offset) {
+    uint8_t header[EXECUTE_ENVELOPE_BYTES_MAX];
+    struct tensor_chunk chunk = {.offset = offset, .data_bytes = 1};
+    test_message_append(&message, header, execute_chunk_write_header(&chunk, header));
+    test_message_append(&message, "", 1);
+  }
+  expect_small_job_in_between(*state, &message, ALL);
+}
+
+static void cancelled_while_its_message_is_decoded(void **state) {
+  struct test_fixture *fixture = *state;
+  struct watched_runs watched;
+  struct test_stream stream;
+  struct wire_buffer message = message_of_zeros(28 << 12, 1 << 19);
+  struct test_outcome outcome;
+  send_at_once(fixture, &watched, &stream, &message, 1);
+  test_stream_cancel(&stream);
+  test_stream_finish(&stream, &outcome);
+  assert_int_equal(outcome.code, GRPC_STATUS_CANCELLED);
+  test_server_await_calls(fixture->server, 0);
+}
+
 // ---- Clients that leave
 
 static void cancel_and_check(struct test_fixture *fixture, struct test_stream *stream) {
@@ -426,6 +562,9 @@ int main(void) {
       RPC_TEST(refusal_in_the_middle_of_an_upload_always_arrives),
       RPC_TEST(message_above_the_limit_is_refused_by_grpc),
       RPC_TEST(uploaded_byte_is_copied_once_and_a_downloaded_one_never),
+      RPC_TEST(other_calls_get_their_turn_while_a_message_is_decoded),
+      RPC_TEST(other_calls_get_their_turn_while_tiny_chunks_are_taken),
+      RPC_TEST(cancelled_while_its_message_is_decoded),
       RPC_TEST(cancelled_before_its_begin),
       RPC_TEST(cancelled_while_it_waits_for_memory),
       RPC_TEST(cancelled_in_its_upload),

@@ -19,6 +19,8 @@ struct held_backend {
   size_t runs_before; // it holds
   struct backend_run_task *held;
   size_t held_count;
+  void (*runs)(void *context); // NULL: nobody watches
+  void *runs_context;
 };
 
 struct losing_backend {
@@ -65,7 +67,11 @@ static void backend_run(struct backend *base, struct backend_run_task *task) {
     backend->held = task;
     ++backend->held_count;
   }
+  void (*runs)(void *context) = backend->runs;
   pthread_mutex_unlock(&backend->mutex);
+  if (runs != NULL) {
+    runs(backend->runs_context);
+  }
   if (!holds) {
     run_now(task);
   }
@@ -96,6 +102,13 @@ void test_server_release_jobs(struct test_server *server) {
     held = held->_next;
     run_now(task);
   }
+}
+
+void test_server_watch_runs(struct test_server *server, void (*runs)(void *context), void *context) {
+  pthread_mutex_lock(&server->backend.mutex);
+  server->backend.runs = runs;
+  server->backend.runs_context = context;
+  pthread_mutex_unlock(&server->backend.mutex);
 }
 
 static void npu_run(struct backend *base, struct backend_run_task *task) {

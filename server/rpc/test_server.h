@@ -28,6 +28,9 @@ void test_server_release_jobs(struct test_server *server);
 // Waits until so many jobs are held.
 void test_server_await_held(struct test_server *server, size_t jobs);
 
+// From now on each run begins with this, on the thread that runs it.
+void test_server_watch_runs(struct test_server *server, void (*runs)(void *context), void *context);
+
 // There is an NPU too: it gives the CPU's bits as numerics DEVICE, but its next so many runs are lost with
 // it.
 void test_server_lose_device(struct test_server *server, int runs);
