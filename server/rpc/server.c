@@ -14,7 +14,13 @@
 #include <string.h>
 
 // A connection's settings are those of its grpc_server, so there is one for each kind.
-enum way { WAY_NEAR, WAY_FAR, WAYS };
+enum { WAY_NEAR, WAY_FAR, WAYS };
+
+struct way {
+  struct server *server;
+  grpc_server *grpc;
+  struct queue_tag shut_down;
+};
 
 // Waits for one call at a time, again and again.
 struct slot {
@@ -39,10 +45,9 @@ struct server_queue {
 
 struct server {
   struct server_options options;
-  grpc_server *grpc[WAYS];
+  struct way ways[WAYS];
   grpc_server_credentials *credentials;
   struct server_queue *queues;
-  struct queue_tag shut_down[WAYS];
   // Slots, calls and notices to drain that are still out. When none is, nobody needs a connection any more.
   atomic_size_t working;
   // Those together, and gRPC's notices that it has shut down; stopped when none is.
@@ -201,20 +206,15 @@ static void on_drain(struct queue_tag *tag, bool ok) {
   end_work(home->server);
 }
 
-static void on_shut_down_near(struct queue_tag *tag, bool ok) {
+static void on_shut_down(struct queue_tag *tag, bool ok) {
   (void)ok;
-  let_go(QUEUE_CONTAINER_OF(tag, struct server, shut_down[WAY_NEAR]));
-}
-
-static void on_shut_down_far(struct queue_tag *tag, bool ok) {
-  (void)ok;
-  let_go(QUEUE_CONTAINER_OF(tag, struct server, shut_down[WAY_FAR]));
+  let_go(QUEUE_CONTAINER_OF(tag, struct way, shut_down)->server);
 }
 
 // The arguments of every connection; the reasons stand in limits.h.
-static grpc_server *create_grpc_server(enum way way, grpc_resource_quota *quota) {
+static grpc_server *create_grpc_server(bool far, grpc_resource_quota *quota) {
   grpc_arg arguments[] = {
-      {.type = GRPC_ARG_INTEGER, .key = (char *)GRPC_ARG_HTTP2_BDP_PROBE, .value.integer = way == WAY_FAR},
+      {.type = GRPC_ARG_INTEGER, .key = (char *)GRPC_ARG_HTTP2_BDP_PROBE, .value.integer = far},
       {.type = GRPC_ARG_INTEGER,
        .key = (char *)GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
        .value.integer = (int)WIRE_MESSAGE_BYTES_MAX},
@@ -246,7 +246,9 @@ static void create_grpc_servers(struct server *server) {
   grpc_resource_quota *quota = grpc_resource_quota_create("aclnn-server");
   grpc_resource_quota_resize(quota, SERVER_QUOTA_BYTES + options->waiting_jobs_max * WIRE_MESSAGE_BYTES_MAX);
   for (size_t way = 0; way < WAYS; ++way) {
-    server->grpc[way] = create_grpc_server((enum way)way, quota);
+    server->ways[way] = (struct way){.server = server,
+                                     .grpc = create_grpc_server(way == WAY_FAR, quota),
+                                     .shut_down = {.event = on_shut_down}};
   }
   grpc_resource_quota_unref(quota);
 }
@@ -265,7 +267,8 @@ static bool create_queues(struct server *server, struct status *status) {
       return false;
     }
     for (size_t way = 0; way < WAYS; ++way) {
-      grpc_server_register_completion_queue(server->grpc[way], queue_completion_queue(home->queue), NULL);
+      grpc_server_register_completion_queue(server->ways[way].grpc, queue_completion_queue(home->queue),
+                                            NULL);
     }
   }
   return true;
@@ -278,8 +281,6 @@ bool server_create(const struct server_options *options, struct server **server,
     return status_fail(status, REASON_INTERNAL, NULL, "no memory for the server");
   }
   created->options = *options;
-  created->shut_down[WAY_NEAR].event = on_shut_down_near;
-  created->shut_down[WAY_FAR].event = on_shut_down_far;
   create_grpc_servers(created);
   created->credentials = grpc_insecure_server_credentials_create();
   created->queues = calloc(options->queue_count, sizeof *created->queues);
@@ -295,14 +296,14 @@ bool server_create(const struct server_options *options, struct server **server,
   return true;
 }
 
-static void start_way(struct server *server, enum way way) {
-  grpc_server_start(server->grpc[way]);
+static void start_way(struct server *server, size_t way) {
+  grpc_server_start(server->ways[way].grpc);
   for (size_t i = 0; i < server->options.queue_count; ++i) {
     struct server_queue *home = &server->queues[i];
     for (size_t j = 0; j < SERVER_SLOTS_PER_QUEUE; ++j) {
       struct slot *slot = &home->slots[way][j];
       slot->home = home;
-      slot->grpc = server->grpc[way];
+      slot->grpc = server->ways[way].grpc;
       slot->arrived.event = on_arrived;
       grpc_call_details_init(&slot->details);
       grpc_metadata_array_init(&slot->metadata);
@@ -313,12 +314,14 @@ static void start_way(struct server *server, enum way way) {
 }
 
 void server_start(struct server *server) {
-  start_way(server, WAY_NEAR);
-  start_way(server, WAY_FAR);
+  for (size_t way = 0; way < WAYS; ++way) {
+    start_way(server, way);
+  }
 }
 
 void server_add_connection(struct server *server, int descriptor, bool far) {
-  grpc_server_add_channel_from_fd(server->grpc[far ? WAY_FAR : WAY_NEAR], descriptor, server->credentials);
+  grpc_server_add_channel_from_fd(server->ways[far ? WAY_FAR : WAY_NEAR].grpc, descriptor,
+                                  server->credentials);
 }
 
 void server_stop(struct server *server) {
@@ -329,15 +332,15 @@ void server_stop(struct server *server) {
     queue_wake(server->queues[i].queue, &server->queues[i].drain);
   }
   for (size_t way = 0; way < WAYS; ++way) {
-    QUEUE_HANDS_OVER(&server->shut_down[way]);
-    grpc_server_shutdown_and_notify(server->grpc[way], queue_completion_queue(server->queues[0].queue),
-                                    &server->shut_down[way]);
+    QUEUE_HANDS_OVER(&server->ways[way].shut_down);
+    grpc_server_shutdown_and_notify(server->ways[way].grpc, queue_completion_queue(server->queues[0].queue),
+                                    &server->ways[way].shut_down);
   }
 }
 
 void server_cancel_calls(struct server *server) {
   for (size_t way = 0; way < WAYS; ++way) {
-    grpc_server_cancel_all_calls(server->grpc[way]);
+    grpc_server_cancel_all_calls(server->ways[way].grpc);
   }
 }
 
@@ -347,7 +350,7 @@ void server_destroy(struct server *server) {
   }
   assert(atomic_load(&server->outstanding) == 0);
   for (size_t way = 0; way < WAYS; ++way) {
-    grpc_server_destroy(server->grpc[way]);
+    grpc_server_destroy(server->ways[way].grpc);
   }
   grpc_server_credentials_release(server->credentials);
   for (size_t i = 0; server->queues != NULL && i < server->options.queue_count; ++i) {
