@@ -143,10 +143,6 @@ size_t frame_guard_streams(const struct frame_guard *guard) {
 
 // ---- Calls
 
-static int64_t calls_ahead(const struct frame_guard *guard) {
-  return guard->_opened - guard->_over - guard->_forgiven;
-}
-
 // Whole intervals since *at_ns, which is set past them.
 static int64_t intervals_since(int64_t *at_ns, int64_t interval_ns, int64_t now_ns) {
   int64_t intervals = (now_ns - *at_ns) / interval_ns;
@@ -154,11 +150,8 @@ static int64_t intervals_since(int64_t *at_ns, int64_t interval_ns, int64_t now_
   return intervals;
 }
 
-static void forgive(struct frame_guard *guard, int64_t now_ns) {
-  int64_t due = intervals_since(&guard->_forgiven_at_ns, FRAME_CALL_FORGIVEN_NS, now_ns);
-  // Calls that were forgiven and are over all the same don't count twice.
-  int64_t ahead = calls_ahead(guard);
-  guard->_forgiven += due < ahead ? due : ahead;
+static void take_off(int64_t *count, int64_t due) {
+  *count -= due < *count ? due : *count;
 }
 
 static enum frame_verdict open_call(struct frame_guard *guard, int64_t now_ns) {
@@ -166,13 +159,16 @@ static enum frame_verdict open_call(struct frame_guard *guard, int64_t now_ns) {
     return FRAME_PASSES; // trailers, or gRPC's to refuse
   }
   guard->_newest_stream = guard->_stream;
-  forgive(guard, now_ns);
-  ++guard->_opened;
-  return calls_ahead(guard) > FRAME_CALLS_AHEAD_MAX ? FRAME_CALLS_TOO_MANY : FRAME_PASSES;
+  take_off(&guard->_ahead, intervals_since(&guard->_forgiven_at_ns, FRAME_CALL_FORGIVEN_NS, now_ns));
+  return ++guard->_ahead > FRAME_CALLS_AHEAD_MAX ? FRAME_CALLS_TOO_MANY : FRAME_PASSES;
 }
 
 void frame_guard_call_over(struct frame_guard *guard) {
-  ++guard->_over;
+  take_off(&guard->_ahead, 1);
+}
+
+void frame_guard_begin_turn(struct frame_guard *guard) {
+  guard->_ahead = 0;
 }
 
 // ---- Frames
@@ -187,8 +183,7 @@ static enum frame_verdict pass_headers(struct frame_guard *guard, size_t size) {
 
 // Settings, pings, empty data and the like: each is cheap, but gRPC does something for it.
 static enum frame_verdict pass_nothing(struct frame_guard *guard, int64_t now_ns) {
-  int64_t due = intervals_since(&guard->_nothings_at_ns, FRAME_NOTHING_FORGIVEN_NS, now_ns);
-  guard->_nothings -= due < guard->_nothings ? due : guard->_nothings;
+  take_off(&guard->_nothings, intervals_since(&guard->_nothings_at_ns, FRAME_NOTHING_FORGIVEN_NS, now_ns));
   return ++guard->_nothings > FRAME_NOTHINGS_MAX ? FRAME_NOTHING_TOO_OFTEN : FRAME_PASSES;
 }
 

@@ -17,7 +17,7 @@
 enum frame_verdict {
   FRAME_PASSES,
   FRAME_HEADERS_TOO_LONG,  // one call's headers, or in too many pieces
-  FRAME_CALLS_TOO_MANY,    // opened before earlier ones were over
+  FRAME_CALLS_TOO_MANY,    // opened in one turn, and not over
   FRAME_MESSAGES_TOO_LONG, // together with those of other connections
   FRAME_NOTHING_TOO_OFTEN  // frames that move nothing
 };
@@ -51,9 +51,9 @@ struct frame_guard {
   struct frame_message _message; // of its stream, if it is a DATA frame
   // The header block under way.
   uint64_t _block_bytes, _block_work;
-  // Calls. What gRPC refuses by itself never becomes a call that is over: a few a second are forgiven.
+  // Calls that were opened in this turn and of which nothing was heard since.
   uint32_t _newest_stream;
-  int64_t _opened, _over, _forgiven, _forgiven_at_ns;
+  int64_t _ahead, _forgiven_at_ns;
   int64_t _nothings, _nothings_at_ns; // frames that move nothing
   struct frame_stream *_streams;      // by number, the oldest first
 };
@@ -69,6 +69,8 @@ enum frame_verdict frame_guard_pass(struct frame_guard *guard, const uint8_t *by
 
 // A call of this connection is over.
 void frame_guard_call_over(struct frame_guard *guard);
+// The server has handled every call that it had when it looked at its connections again.
+void frame_guard_begin_turn(struct frame_guard *guard);
 
 // Streams that are followed, as they stand in the middle of a message.
 size_t frame_guard_streams(const struct frame_guard *guard);

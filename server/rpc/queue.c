@@ -2,6 +2,7 @@
 
 #include "server/rpc/limits.h"
 #include "server/rpc/queue_annotations.h"
+#include "server/rpc/receive_guard.h"
 
 #include <assert.h>
 #include <grpc/support/time.h>
@@ -55,6 +56,7 @@ static void *run(void *argument) {
   struct queue *queue = argument;
   unsigned events = 0; // since the last turn
   for (;;) {
+    receive_guard_begin_turn(); // gRPC reads when it has no event
     grpc_event event = grpc_completion_queue_next(queue->completion_queue, next_deadline(queue), NULL);
     if (event.type == GRPC_QUEUE_SHUTDOWN) {
       return NULL;

@@ -14,6 +14,7 @@ struct watched {
   bool open;
   ino_t socket;
   enum frame_verdict verdict;
+  uint64_t turn; // in which it was read last
   struct frame_guard guard;
 };
 
@@ -21,6 +22,9 @@ struct watched {
 // a connection is noticed.
 static _Atomic(struct watched *) watched_sockets[RECEIVE_GUARD_DESCRIPTORS_MAX];
 static struct frame_guard_sum sum;
+
+// Of this thread, and unlike those of others; 0 on threads that have none.
+static _Thread_local uint64_t turn;
 
 static struct watched *find(int descriptor) {
   return descriptor < 0 || descriptor >= RECEIVE_GUARD_DESCRIPTORS_MAX
@@ -85,6 +89,14 @@ void receive_guard_call_over(int descriptor) {
   pthread_mutex_unlock(&watched->mutex);
 }
 
+void receive_guard_begin_turn(void) {
+  static atomic_uint_fast64_t threads;
+  if (turn == 0) {
+    turn = (atomic_fetch_add(&threads, 1) + 1) << 40;
+  }
+  ++turn;
+}
+
 static int64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -94,6 +106,10 @@ static int64_t now_ns(void) {
 static bool passes(struct watched *watched, int descriptor, const struct msghdr *message, size_t size) {
   pthread_mutex_lock(&watched->mutex);
   int64_t now = now_ns();
+  if (turn != 0 && watched->turn != turn) {
+    watched->turn = turn;
+    frame_guard_begin_turn(&watched->guard);
+  }
   for (size_t i = 0; size > 0 && watched->open && watched->verdict == FRAME_PASSES; ++i) {
     const struct iovec *piece = &message->msg_iov[i];
     size_t bytes = size < piece->iov_len ? size : piece->iov_len;

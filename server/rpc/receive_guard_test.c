@@ -1,8 +1,13 @@
 #include "server/rpc/receive_guard.h"
 
+#include "server/rpc/limits.h"
+
 #include <errno.h>
+#include <limits.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -60,10 +65,15 @@ static void send_too_long_headers(const struct pair *pair) {
   send_all(pair, nothing, 1);
 }
 
-static void watched_connection_is_reset_when_its_guard_says_so(void **state) {
-  (void)state;
+static struct pair connect_watched_pair(void) {
   struct pair pair = connect_pair();
   assert_true(receive_guard_watch(pair.ours));
+  return pair;
+}
+
+static void watched_connection_is_reset_when_its_guard_says_so(void **state) {
+  (void)state;
+  struct pair pair = connect_watched_pair();
   send_too_long_headers(&pair);
   uint8_t read[100];
   assert_int_equal(receive(&pair, read, sizeof read), -1);
@@ -83,8 +93,7 @@ static void other_sockets_are_read_as_ever(void **state) {
 
 static void number_that_comes_again_begins_anew(void **state) {
   (void)state;
-  struct pair first = connect_pair();
-  assert_true(receive_guard_watch(first.ours));
+  struct pair first = connect_watched_pair();
   send_too_long_headers(&first);
   uint8_t read[100];
   assert_int_equal(receive(&first, read, sizeof read), -1);
@@ -104,8 +113,7 @@ static void number_that_comes_again_begins_anew(void **state) {
 
 static void socket_of_another_behind_the_same_number_is_left_alone(void **state) {
   (void)state;
-  struct pair first = connect_pair();
-  assert_true(receive_guard_watch(first.ours));
+  struct pair first = connect_watched_pair();
   struct pair second = connect_pair();
   int number = first.ours;
   assert_int_equal(dup2(second.ours, number), number);
@@ -122,8 +130,103 @@ static void socket_of_another_behind_the_same_number_is_left_alone(void **state)
 static void numbers_beyond_the_table_are_refused(void **state) {
   (void)state;
   assert_false(receive_guard_watch(RECEIVE_GUARD_DESCRIPTORS_MAX));
-  receive_guard_call_over(RECEIVE_GUARD_DESCRIPTORS_MAX);
-  receive_guard_call_over(-1);
+  static const int numbers[] = {-1, RECEIVE_GUARD_DESCRIPTORS_MAX, INT_MAX};
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
+    struct pair none = {.ours = numbers[i]};
+    uint8_t read[100];
+    assert_int_equal(receive(&none, read, sizeof read), -1);
+    assert_int_equal(errno, EBADF);
+    receive_guard_call_over(numbers[i]);
+  }
+}
+
+// ---- Turns
+
+#define MOST_OF_A_TURN (FRAME_CALLS_AHEAD_MAX / 2 + 1)
+
+struct calls {
+  struct pair pair;
+  uint32_t newest;
+  uint8_t bytes[MOST_OF_A_TURN * 9];
+};
+
+static ssize_t open_most_of_a_turn(struct calls *calls) {
+  static uint8_t read[sizeof calls->bytes];
+  for (size_t i = 0; i < MOST_OF_A_TURN; ++i) {
+    calls->newest += calls->newest == 0 ? 1 : 2;
+    const uint8_t head[9] = {0, 0, 0, 1, 4, 0, 0, (uint8_t)(calls->newest >> 8), (uint8_t)calls->newest};
+    memcpy(calls->bytes + 9 * i, head, sizeof head);
+  }
+  send_all(&calls->pair, calls->bytes, sizeof calls->bytes);
+  return receive(&calls->pair, read, sizeof read);
+}
+
+static void begin_calls(struct calls *calls) {
+  *calls = (struct calls){.pair = connect_watched_pair()};
+  uint8_t read[sizeof preface];
+  send_all(&calls->pair, preface, sizeof preface);
+  assert_int_equal(receive(&calls->pair, read, sizeof read), sizeof read);
+}
+
+static void end_calls(struct calls *calls, enum frame_verdict verdict) {
+  assert_int_equal(receive_guard_end(calls->pair.ours), verdict);
+  disconnect(&calls->pair);
+}
+
+static void calls_count_until_the_next_turn(void **state) {
+  (void)state;
+  struct calls calls;
+  begin_calls(&calls);
+  for (int i = 0; i < 5; ++i) {
+    receive_guard_begin_turn();
+    assert_int_equal(open_most_of_a_turn(&calls), sizeof calls.bytes);
+  }
+  assert_int_equal(open_most_of_a_turn(&calls), -1);
+  assert_int_equal(errno, EPROTO);
+  end_calls(&calls, FRAME_CALLS_TOO_MANY);
+}
+
+struct reader {
+  struct calls *calls;
+  bool has_turns;
+  ssize_t received;
+};
+
+static void *open_calls(void *argument) {
+  struct reader *reader = argument;
+  if (reader->has_turns) {
+    receive_guard_begin_turn();
+  }
+  reader->received = open_most_of_a_turn(reader->calls);
+  return NULL;
+}
+
+static ssize_t open_on_another_thread(struct calls *calls, bool has_turns) {
+  struct reader reader = {.calls = calls, .has_turns = has_turns};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, open_calls, &reader), 0);
+  pthread_join(thread, NULL);
+  return reader.received;
+}
+
+static void turns_of_all_threads_count(void **state) {
+  (void)state;
+  struct calls calls;
+  begin_calls(&calls);
+  for (int i = 0; i < 5; ++i) {
+    assert_int_equal(open_on_another_thread(&calls, true), sizeof calls.bytes);
+  }
+  end_calls(&calls, FRAME_PASSES);
+}
+
+// gRPC has some of its own.
+static void threads_that_handle_no_calls_have_no_turns(void **state) {
+  (void)state;
+  struct calls calls;
+  begin_calls(&calls);
+  assert_int_equal(open_on_another_thread(&calls, false), sizeof calls.bytes);
+  assert_int_equal(open_on_another_thread(&calls, false), -1);
+  end_calls(&calls, FRAME_CALLS_TOO_MANY);
 }
 
 int main(void) {
@@ -133,6 +236,9 @@ int main(void) {
       cmocka_unit_test(number_that_comes_again_begins_anew),
       cmocka_unit_test(socket_of_another_behind_the_same_number_is_left_alone),
       cmocka_unit_test(numbers_beyond_the_table_are_refused),
+      cmocka_unit_test(calls_count_until_the_next_turn),
+      cmocka_unit_test(turns_of_all_threads_count),
+      cmocka_unit_test(threads_that_handle_no_calls_have_no_turns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

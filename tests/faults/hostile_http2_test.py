@@ -241,8 +241,22 @@ def test_headers_that_are_merely_too_long_end_their_call_alone(server):
         read_until_end_of_call(peer)
 
 
+def test_calls_that_are_given_up_are_no_attack_while_the_server_keeps_up(server):
+    """However many they become: what a client with short deadlines does."""
+    request = struct.pack(">BI", 0, 0)
+    ids = iter(streams())
+    with connect(server.address) as peer:
+        for _ in range(100):
+            given_up = [next(ids) for _ in range(100)]
+            peer.sendall(b"".join(headers(stream) + frame(RST_STREAM, 0, stream, struct.pack(">I", 8))
+                                  for stream in given_up))
+            stream = next(ids)
+            peer.sendall(headers(stream, "GetServerInfo") + frame(DATA, 1, stream, request))
+            read_until_end_of_call(peer)
+
+
 def test_thousands_of_calls_at_a_time_are_no_attack(server, client):
-    """A client that keeps to the limit of streams is never ahead of the server by more than that twice."""
+    """A client that keeps to the limit of streams, and gives half of its calls up."""
     plan = client.plan(SMALL.request(repeatable=True))
     message = execute(begin(executor=plan.executor, workspace_size=plan.workspace_size), SMALL.chunks())
     cut_before = server.log().count("a connection was cut")
