@@ -30,8 +30,7 @@ struct loop {
   void *context;
 };
 
-// Processors that this process may use: those of its affinity mask, which containers narrow.
-static size_t processor_count(void) {
+size_t parallel_processors(void) {
   cpu_set_t processors;
   CPU_ZERO(&processors);
   if (sched_getaffinity(0, sizeof processors, &processors) != 0 || CPU_COUNT(&processors) < 1) {
@@ -42,7 +41,7 @@ static size_t processor_count(void) {
 
 bool parallel_create(size_t threads, struct parallel **parallel, struct status *status) {
   if (threads == 0) {
-    threads = processor_count();
+    threads = parallel_processors();
   }
   if (threads > PARALLEL_THREADS_MAX) {
     return status_fail(status, REASON_INTERNAL, NULL,
@@ -113,7 +112,7 @@ static void do_nothing(void *context, size_t thread) {
 void parallel_stay_awake(struct parallel *parallel) {
   // With more threads than processors those that spin would keep the others from their work.
   if (parallel != NULL) {
-    parallel->stays_awake = parallel->threads <= processor_count();
+    parallel->stays_awake = parallel->threads <= parallel_processors();
   }
 }
 

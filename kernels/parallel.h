@@ -14,7 +14,11 @@ struct parallel;
 // Works on [begin, end) of the range.
 typedef void parallel_task(void *context, size_t begin, size_t end);
 
-// threads == 0: as many as the machine has. Fails with INTERNAL.
+// Processors that this process may use: those of its affinity mask, which containers narrow. At least 1. Any
+// thread.
+size_t parallel_processors(void);
+
+// threads == 0: one for each processor that it may use. Fails with INTERNAL.
 MUST_CHECK bool parallel_create(size_t threads, struct parallel **parallel, struct status *status);
 void parallel_destroy(struct parallel *parallel);
 

@@ -1,5 +1,6 @@
 #include "kernels/parallel.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -75,9 +76,26 @@ static void no_number_means_the_processors_of_this_process(void **state) {
   struct parallel *parallel;
   struct status status;
   assert_true(parallel_create(0, &parallel, &status));
-  assert_true(parallel_threads(parallel) >= 1);
+  assert_int_equal(parallel_threads(parallel), parallel_processors());
   assert_all_ranges(parallel);
   parallel_destroy(parallel);
+}
+
+static void processors_are_those_that_the_process_may_use(void **state) {
+  (void)state;
+  cpu_set_t before;
+  assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+  assert_int_equal(parallel_processors(), CPU_COUNT(&before));
+  int first = 0;
+  while (!CPU_ISSET(first, &before)) {
+    ++first;
+  }
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+  assert_int_equal(parallel_processors(), 1);
+  assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 static void loops_go_on_after_a_rest(void **state) {
@@ -141,6 +159,7 @@ int main(void) {
       cmocka_unit_test(every_place_is_visited_once_for_any_number_of_threads),
       cmocka_unit_test(without_a_pool_the_calling_thread_does_it),
       cmocka_unit_test(no_number_means_the_processors_of_this_process),
+      cmocka_unit_test(processors_are_those_that_the_process_may_use),
       cmocka_unit_test(loops_go_on_after_a_rest),
       cmocka_unit_test(an_absurd_number_of_threads_is_refused),
       cmocka_unit_test(denormals_are_kept_on_all_threads),

@@ -35,7 +35,7 @@ struct config {
   int64_t ttl_default_ms;
   int64_t ttl_max_ms;
   int64_t idle_timeout_ms;
-  int64_t threads; // 0: as many as the machine has
+  int64_t threads; // 0: one for each processor of the process
   struct cpu cpu;  // its path as chosen
   int64_t connections_max;
   int64_t far_round_trip_ms; // connections of this and more are far

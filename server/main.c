@@ -1,4 +1,5 @@
 // aclnn-server: reads the configuration, builds the server, runs the loop, and takes everything down again.
+#include "kernels/parallel.h"
 #include "server/clocks.h"
 #include "server/config.h"
 #include "server/machine.h"
@@ -13,7 +14,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { EXIT_CONFIGURATION = 2 };
 
@@ -189,8 +189,8 @@ static int identify(void *context, const char *peer, char identity[SESSION_IDENT
 
 static bool create_server(struct application *application, struct status *status) {
   static const struct service *const services[] = {&operator_service, &health_service};
-  int64_t processors = sysconf(_SC_NPROCESSORS_ONLN);
-  size_t queue_count = processors <= PROCESSORS_PER_QUEUE ? 1 : (size_t)processors / PROCESSORS_PER_QUEUE;
+  size_t processors = parallel_processors();
+  size_t queue_count = processors <= PROCESSORS_PER_QUEUE ? 1 : processors / PROCESSORS_PER_QUEUE;
   struct server_options options = {.context = &application->machine->context,
                                    .services = services,
                                    .service_count = sizeof services / sizeof services[0],

@@ -10,7 +10,7 @@
 #include "server/dispatch/backend.h"
 
 struct cpu_backend_options {
-  size_t threads; // 0: as many as the machine has
+  size_t threads; // 0: one for each processor of the process
   struct cpu cpu; // what kernels may use of the processor
   int64_t (*clock_ns)(void *context);
   void *clock_context;

@@ -20,7 +20,8 @@ bool receive_guard_watch(int descriptor);
 enum frame_verdict receive_guard_end(int descriptor);
 // A call of the connection is over. Any thread; nothing happens if the connection is over, too.
 void receive_guard_call_over(int descriptor);
-// The calling thread handles calls, has handled all that came, and will read connections now.
+// The calling thread handles calls and is about to ask gRPC for its next event: gRPC reads connections when
+// there is none.
 void receive_guard_begin_turn(void);
 
 #endif

@@ -46,12 +46,17 @@ static ssize_t receive(const struct pair *pair, uint8_t *bytes, size_t size) {
   return recvmsg(pair->ours, &message, 0);
 }
 
-static void send_too_long_headers(const struct pair *pair) {
-  static uint8_t nothing[65536];
-  uint8_t read[sizeof nothing];
+static void send_preface(const struct pair *pair) {
+  uint8_t read[sizeof preface];
   send_all(pair, preface, sizeof preface);
   assert_int_equal(receive(pair, read, sizeof read), sizeof preface);
   assert_memory_equal(read, preface, sizeof preface);
+}
+
+static void send_too_long_headers(const struct pair *pair) {
+  static uint8_t nothing[65536];
+  uint8_t read[sizeof nothing];
+  send_preface(pair);
   send_all(pair, long_headers, sizeof long_headers);
   assert_int_equal(receive(pair, read, sizeof read), sizeof long_headers);
   for (int i = 0; i < 2; ++i) {
@@ -102,8 +107,7 @@ static void number_that_comes_again_begins_anew(void **state) {
   struct pair second = connect_pair();
   assert_int_equal(second.ours, first.ours);
   assert_true(receive_guard_watch(second.ours));
-  send_all(&second, preface, sizeof preface);
-  assert_int_equal(receive(&second, read, sizeof read), sizeof preface);
+  send_preface(&second);
   assert_int_equal(receive_guard_end(second.ours), FRAME_PASSES);
   // And is anybody's after that.
   send_too_long_headers(&second);
@@ -163,9 +167,7 @@ static ssize_t open_most_of_a_turn(struct calls *calls) {
 
 static void begin_calls(struct calls *calls) {
   *calls = (struct calls){.pair = connect_watched_pair()};
-  uint8_t read[sizeof preface];
-  send_all(&calls->pair, preface, sizeof preface);
-  assert_int_equal(receive(&calls->pair, read, sizeof read), sizeof read);
+  send_preface(&calls->pair);
 }
 
 static void end_calls(struct calls *calls, enum frame_verdict verdict) {

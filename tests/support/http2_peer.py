@@ -7,10 +7,10 @@ import struct
 import time
 
 import raw_http2
-from raw_http2 import DATA, END_HEADERS, FRAME_BYTES_MAX, HEADERS, INITIAL_WINDOW_SIZE, SETTINGS, WINDOW_STANDARD
-from raw_http2 import WINDOW_UPDATE, frame
+from raw_http2 import DATA, FRAME_BYTES_MAX, HEADERS, INITIAL_WINDOW_SIZE, SETTINGS, WINDOW_STANDARD
+from raw_http2 import RST_STREAM, WINDOW_UPDATE, frame
 
-RST_STREAM, PING, GOAWAY = 3, 6, 7
+PING, GOAWAY = 6, 7
 ACK = END_STREAM = 1
 FRAME_HEADER_BYTES = 9
 # What takes longer hangs.
@@ -56,12 +56,15 @@ class Peer:
     def fileno(self):
         return self._socket.fileno()
 
-    def open(self, method, data, half_close=False, timeout=None):
-        """Begins a call whose request is these bytes, gRPC's own header of five bytes a message included."""
+    def open(self, method, data, half_close=False, timeout=None, fields=b""):
+        """Begins a call whose request is these bytes, gRPC's own header of five bytes a message included.
+
+        fields: what its header block has besides the usual, as raw_http2.field makes it.
+        """
         call = Call(self._next_stream, memoryview(data), half_close, self._initial_window)
         self._next_stream += 2
         self.calls[call.stream] = call
-        self._output += frame(HEADERS, END_HEADERS, call.stream, raw_http2.request_headers(method, timeout))
+        self._output += raw_http2.header_block(call.stream, raw_http2.request_headers(method, timeout) + fields)
         return call
 
     def send(self, call, data):
@@ -70,7 +73,7 @@ class Peer:
         call.unsent = memoryview(data)
 
     def reset(self, call):
-        self._output += frame(RST_STREAM, 0, call.stream, struct.pack(">I", 8))
+        self._output += raw_http2.reset(call.stream)
         call.ended = True
 
     def give(self, call, count):

@@ -2,11 +2,12 @@
 
 import struct
 
-DATA, HEADERS, SETTINGS, WINDOW_UPDATE = 0, 1, 4, 8
+DATA, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 8, 9
 END_HEADERS = 4
 INITIAL_WINDOW_SIZE = 4
 WINDOW_STANDARD = 65535
 FRAME_BYTES_MAX = 16384
+CANCEL = 8
 
 
 def frame(kind, flags, stream, payload=b""):
@@ -19,6 +20,18 @@ def connection(window):
     if window > WINDOW_STANDARD:  # an update by nothing would be an error
         preface += frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", window - WINDOW_STANDARD))
     return preface
+
+
+def header_block(stream, block):
+    """In as many frames as it takes."""
+    parts = [block[at:at + FRAME_BYTES_MAX] for at in range(0, len(block), FRAME_BYTES_MAX)]
+    return b"".join(
+        frame(CONTINUATION if i else HEADERS, END_HEADERS if i == len(parts) - 1 else 0, stream, part)
+        for i, part in enumerate(parts))
+
+
+def reset(stream):
+    return frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL))
 
 
 def text(value):
