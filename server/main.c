@@ -261,8 +261,11 @@ static void on_settle_limit(uv_timer_t *timer) {
   application->settle_time_over = true;
 }
 
-// Whoever connects once the server says where it listens finds the NPUs up.
+// Whoever connects once the server says where it listens finds the NPUs up. A signal that came while it was
+// built is heard first; and the thread has waited once before anyone knows of it: ThreadSanitizer loses a
+// signal that comes during a thread's first wait.
 static void await_devices(struct application *application) {
+  uv_run(&application->loop, UV_RUN_NOWAIT);
   uv_timer_start(&application->tick, on_settle_limit, SETTLE_MS_MAX, 0);
   while (application->phase == PHASE_STARTING && !application->settle_time_over &&
          !machine_is_settled(application->machine)) {
