@@ -13,8 +13,13 @@ int64_t clock_steady_ns(void *context) {
   return read_ns(CLOCK_MONOTONIC);
 }
 
-int64_t clock_steady_ms(void *context) {
-  return clock_steady_ns(context) / 1000000;
+int64_t clock_steady_coarse_ns(void *context) {
+  (void)context;
+  return read_ns(CLOCK_MONOTONIC_COARSE);
+}
+
+int64_t clock_steady_coarse_ms(void *context) {
+  return clock_steady_coarse_ns(context) / 1000000;
 }
 
 int64_t clock_unix_ms(void *context) {

@@ -109,7 +109,7 @@ static bool create_sessions(const struct config *config, struct session_table **
   struct session_options options = {.executors_max = (size_t)config->executors_max,
                                     .ttl_default_ms = config->ttl_default_ms,
                                     .ttl_max_ms = config->ttl_max_ms,
-                                    .steady_ms = clock_steady_ms,
+                                    .steady_ms = clock_steady_coarse_ms,
                                     .unix_ms = clock_unix_ms};
   if (config->handle_key_file == NULL) {
     randombytes_buf(options.key, sizeof options.key);

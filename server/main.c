@@ -198,9 +198,9 @@ static bool create_server(struct application *application, struct status *status
                                    .waiting_jobs_max = (size_t)application->config.queue_max,
                                    .idle_timeout_ns = application->config.idle_timeout_ms * 1000000,
                                    .clock_ns = clock_steady_ns,
+                                   .coarse_clock_ns = clock_steady_coarse_ns,
                                    .identify = identify,
                                    .identify_context = application,
-                                   .call_over = listeners_call_over,
                                    .stopped = tell_stopped,
                                    .stopped_context = application};
   return server_create(&options, &application->server, status);

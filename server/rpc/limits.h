@@ -91,6 +91,14 @@
 // ended are among them; the oldest go first.
 #define FRAME_STREAMS_MAX (4 * SERVER_STREAMS_PER_CONNECTION_MAX)
 
+// What a thread that handles events holds back of a connection's small replies: so many at most, and none
+// that is longer. With 32 calls at a time 16 took the server 0.88 times what none took, 8 1.5 % more than 16,
+// 4 4.5 % more, and beyond 16 nothing changed.
+#define SEND_GATHER_REPLIES_MAX 16
+#define SEND_GATHER_BYTES_MAX ((size_t)16 << 10)
+
+// Connections' descriptors are below this.
+#define CONNECTION_DESCRIPTORS_MAX (1 << 19)
 // Numbers of the descriptors that gRPC gets: above those of everything else, and over a range of so many
 // times the connections that there can be before a number comes again.
 #define LISTENER_DESCRIPTOR_MIN 64

@@ -412,11 +412,12 @@ void listeners_destroy(struct listeners *listeners) {
 
 int listeners_identify(struct listeners *listeners, const char *peer,
                        char identity[SESSION_IDENTITY_BYTES_MAX + 1]) {
-  int descriptor = -1;
+  static const char prefix[] = "fd:";
   identity[0] = '\0';
-  if (sscanf(peer, "fd:%d", &descriptor) != 1) {
+  if (strncmp(peer, prefix, sizeof prefix - 1) != 0) {
     return -1;
   }
+  int descriptor = atoi(peer + sizeof prefix - 1);
   pthread_mutex_lock(&listeners->mutex);
   struct connection *connection = NULL;
   HASH_FIND_INT(listeners->connections, &descriptor, connection);
@@ -425,8 +426,4 @@ int listeners_identify(struct listeners *listeners, const char *peer,
   }
   pthread_mutex_unlock(&listeners->mutex);
   return descriptor;
-}
-
-void listeners_call_over(int connection) {
-  receive_guard_call_over(connection);
 }

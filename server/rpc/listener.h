@@ -48,10 +48,8 @@ void listeners_destroy(struct listeners *listeners); // NULL is fine
 size_t listeners_connections(struct listeners *listeners);
 
 // Who is behind gRPC's peer string of such a connection, "fd:N": "uid:M" for a peer on a unix socket, else
-// "". Returns the connection's number for listeners_call_over. Any thread, until listeners_destroy.
+// "". Returns N, or -1. Any thread, until listeners_destroy.
 int listeners_identify(struct listeners *listeners, const char *peer,
                        char identity[SESSION_IDENTITY_BYTES_MAX + 1]);
-// A call of the connection is over: one that gets too far ahead of its calls is cut. Any thread.
-void listeners_call_over(int connection);
 
 #endif

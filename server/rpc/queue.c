@@ -3,6 +3,7 @@
 #include "server/rpc/limits.h"
 #include "server/rpc/queue_annotations.h"
 #include "server/rpc/receive_guard.h"
+#include "server/rpc/send_gather.h"
 
 #include <assert.h>
 #include <grpc/support/time.h>
@@ -17,6 +18,8 @@ struct queue {
   grpc_call *wake_call;
   pthread_t thread;
   struct timer_list timers;
+  gpr_timespec wake; // gRPC's time when a timer that was the next expires, if has_wake; later ones look then
+  bool has_wake;
   struct queue_tag *yielding, **yielding_end; // in the order in which they get their turns
   uint8_t *scratch;
   size_t scratch_bytes;
@@ -31,19 +34,33 @@ static int64_t now_ns(const struct queue *queue) {
 }
 
 // On gRPC's clock, when the thread has something to do even if nothing comes.
-static gpr_timespec next_deadline(const struct queue *queue) {
-  if (queue->yielding != NULL) {
+static gpr_timespec next_deadline(struct queue *queue) {
+  if (queue->yielding != NULL || send_gather_holds()) {
     return gpr_inf_past(GPR_CLOCK_MONOTONIC); // gRPC still looks once
   }
   int64_t next = timer_list_next(&queue->timers);
   if (next == INT64_MAX) {
     return gpr_inf_future(GPR_CLOCK_MONOTONIC);
   }
-  int64_t left = next - now_ns(queue);
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left < 0 ? 0 : left, GPR_TIMESPAN));
+  if (!queue->has_wake) {
+    int64_t left = next - now_ns(queue);
+    queue->wake =
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left < 0 ? 0 : left, GPR_TIMESPAN));
+    queue->has_wake = true;
+  }
+  return queue->wake;
+}
+
+static void handle(const grpc_event *event) {
+  struct queue_tag *tag = event->tag;
+  QUEUE_TAKES_OVER(tag);
+  send_gather_begin_event();
+  tag->event(tag, event->success != 0);
+  send_gather_end_event();
 }
 
 static void give_a_turn(struct queue *queue) {
+  send_gather_release();
   struct queue_tag *tag = queue->yielding;
   queue->yielding = tag->_next;
   if (queue->yielding == NULL) {
@@ -62,9 +79,10 @@ static void *run(void *argument) {
       return NULL;
     }
     if (event.type == GRPC_OP_COMPLETE) {
-      struct queue_tag *tag = event.tag;
-      QUEUE_TAKES_OVER(tag);
-      tag->event(tag, event.success != 0);
+      handle(&event);
+    } else {
+      send_gather_release(); // nothing came that could add to it
+      queue->has_wake = false;
     }
     if (timer_list_next(&queue->timers) != INT64_MAX) {
       timer_list_expire(&queue->timers, now_ns(queue));

@@ -23,7 +23,7 @@ struct queue_tag {
 
 struct queue_options {
   int64_t idle_timeout_ns;
-  int64_t (*clock_ns)(void *context); // steady
+  int64_t (*clock_ns)(void *context); // steady; read with every event
   void *clock_context;
 };
 

@@ -1,6 +1,7 @@
 #include "server/rpc/queue.h"
 
 #include "server/rpc/library.h"
+#include "server/rpc/send_gather.h"
 
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
@@ -11,6 +12,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -109,9 +111,98 @@ static void connections_are_looked_at_between_turns(void **unused) {
   rpc_library_stop();
 }
 
+// ---- What is held back is let go
+
+// Nobody's descriptor; what is held for it is let go by setsockopt, which this program has in its own hand.
+enum { HELD_DESCRIPTOR = 123456 };
+
+static sem_t let_go;
+
+int setsockopt(int descriptor, int level, int name, const void *value, socklen_t size) {
+  if (descriptor == HELD_DESCRIPTOR) {
+    sem_post(&let_go);
+    return 0;
+  }
+  return (int)syscall(SYS_setsockopt, descriptor, level, name, value, size);
+}
+
+struct holder {
+  struct queue *queue;
+  struct queue_tag holds, yields;
+  sem_t over;
+  int let_go_before_turn;
+};
+
+static void hold_something(void) {
+  for (int i = 0; i < 2; ++i) {
+    send_gather_call_begins(HELD_DESCRIPTOR);
+  }
+  assert_int_equal(send_gather_flags(HELD_DESCRIPTOR, 1, 0), MSG_MORE);
+  for (int i = 0; i < 2; ++i) {
+    send_gather_call_ends(HELD_DESCRIPTOR);
+  }
+}
+
+static void on_holds(struct queue_tag *tag, bool ok) {
+  (void)tag;
+  (void)ok;
+  hold_something();
+}
+
+static void on_holds_and_yields(struct queue_tag *tag, bool ok) {
+  (void)ok;
+  struct holder *holder = QUEUE_CONTAINER_OF(tag, struct holder, holds);
+  queue_yield(holder->queue, &holder->yields);
+  hold_something();
+}
+
+static void on_yielded(struct queue_tag *tag, bool ok) {
+  (void)ok;
+  struct holder *holder = QUEUE_CONTAINER_OF(tag, struct holder, yields);
+  sem_getvalue(&let_go, &holder->let_go_before_turn);
+  sem_post(&holder->over);
+}
+
+static void create_holder(struct holder *holder) {
+  struct queue_options options = {.idle_timeout_ns = 1, .clock_ns = no_time};
+  struct status status;
+  rpc_library_start();
+  sem_init(&let_go, 0, 0);
+  sem_init(&holder->over, 0, 0);
+  assert_true(queue_create(&options, &holder->queue, &status));
+}
+
+static void destroy_holder(struct holder *holder) {
+  queue_destroy(holder->queue);
+  sem_destroy(&let_go);
+  sem_destroy(&holder->over);
+  rpc_library_stop();
+}
+
+static void what_an_event_holds_back_goes_when_no_other_comes(void **unused) {
+  (void)unused;
+  struct holder holder = {.holds.event = on_holds};
+  create_holder(&holder);
+  queue_wake(holder.queue, &holder.holds);
+  await(&let_go);
+  destroy_holder(&holder);
+}
+
+static void what_an_event_holds_back_goes_before_a_turn_of_what_takes_long(void **unused) {
+  (void)unused;
+  struct holder holder = {.holds.event = on_holds_and_yields, .yields.event = on_yielded};
+  create_holder(&holder);
+  queue_wake(holder.queue, &holder.holds);
+  await(&holder.over);
+  assert_int_equal(holder.let_go_before_turn, 1);
+  destroy_holder(&holder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(connections_are_looked_at_between_turns),
+      cmocka_unit_test(what_an_event_holds_back_goes_when_no_other_comes),
+      cmocka_unit_test(what_an_event_holds_back_goes_before_a_turn_of_what_takes_long),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

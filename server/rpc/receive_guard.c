@@ -1,7 +1,9 @@
 #include "server/rpc/receive_guard.h"
 
+#include "server/rpc/c_library.h"
+#include "server/rpc/limits.h"
+
 #include <assert.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,21 +22,21 @@ struct watched {
 
 // By descriptor. An entry stays, for the next connection of that number: gRPC may be reading when the end of
 // a connection is noticed.
-static _Atomic(struct watched *) watched_sockets[RECEIVE_GUARD_DESCRIPTORS_MAX];
+static _Atomic(struct watched *) watched_sockets[CONNECTION_DESCRIPTORS_MAX];
 static struct frame_guard_sum sum;
 
 // Of this thread, and unlike those of others; 0 on threads that have none.
 static _Thread_local uint64_t turn;
 
 static struct watched *find(int descriptor) {
-  return descriptor < 0 || descriptor >= RECEIVE_GUARD_DESCRIPTORS_MAX
+  return descriptor < 0 || descriptor >= CONNECTION_DESCRIPTORS_MAX
              ? NULL
              : atomic_load_explicit(&watched_sockets[descriptor], memory_order_acquire);
 }
 
 static struct watched *find_or_create(int descriptor) {
   struct watched *watched = find(descriptor);
-  if (watched == NULL && descriptor < RECEIVE_GUARD_DESCRIPTORS_MAX) {
+  if (watched == NULL && descriptor < CONNECTION_DESCRIPTORS_MAX) {
     watched = calloc(1, sizeof *watched);
     if (watched != NULL) {
       pthread_mutex_init(&watched->mutex, NULL);
@@ -125,20 +127,10 @@ static bool passes(struct watched *watched, int descriptor, const struct msghdr 
 
 typedef ssize_t receive_function(int descriptor, struct msghdr *message, int flags);
 
-// The C library's, or a sanitizer's before it.
-static receive_function *next_receive(void) {
-  static _Atomic(receive_function *) found;
-  receive_function *next = atomic_load(&found);
-  if (next == NULL) {
-    *(void **)&next = dlsym(RTLD_NEXT, "recvmsg");
-    assert(next != NULL);
-    atomic_store(&found, next);
-  }
-  return next;
-}
-
 ssize_t recvmsg(int descriptor, struct msghdr *message, int flags) {
-  ssize_t size = next_receive()(descriptor, message, flags);
+  static c_library_function c_library;
+  receive_function *next = (receive_function *)c_library_find(&c_library, "recvmsg");
+  ssize_t size = next(descriptor, message, flags);
   struct watched *watched = find(descriptor);
   if (size > 0 && watched != NULL && !(flags & (MSG_PEEK | MSG_ERRQUEUE)) &&
       !passes(watched, descriptor, message, (size_t)size)) {

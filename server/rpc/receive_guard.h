@@ -10,15 +10,14 @@
 
 #include "server/rpc/frame_guard.h"
 
-// Descriptors at and above this can't be watched.
-#define RECEIVE_GUARD_DESCRIPTORS_MAX (1 << 19)
-
-// The descriptor of a new connection, before gRPC gets it. False: no memory, or its number is too high.
+// The descriptor of a new connection, before gRPC gets it. False: no memory, or its number isn't below
+// CONNECTION_DESCRIPTORS_MAX.
 bool receive_guard_watch(int descriptor);
 // The connection is over, or its socket is shut down: what was found wrong with it. Nothing is read from it
 // any more.
 enum frame_verdict receive_guard_end(int descriptor);
-// A call of the connection is over. Any thread; nothing happens if the connection is over, too.
+// A call of the connection is over. Any thread; nothing happens if the connection is over, too, or if the
+// number can't be a connection's.
 void receive_guard_call_over(int descriptor);
 // The calling thread handles calls and is about to ask gRPC for its next event: gRPC reads connections when
 // there is none.

@@ -133,8 +133,8 @@ static void socket_of_another_behind_the_same_number_is_left_alone(void **state)
 
 static void numbers_beyond_the_table_are_refused(void **state) {
   (void)state;
-  assert_false(receive_guard_watch(RECEIVE_GUARD_DESCRIPTORS_MAX));
-  static const int numbers[] = {-1, RECEIVE_GUARD_DESCRIPTORS_MAX, INT_MAX};
+  assert_false(receive_guard_watch(CONNECTION_DESCRIPTORS_MAX));
+  static const int numbers[] = {-1, CONNECTION_DESCRIPTORS_MAX, INT_MAX};
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
     struct pair none = {.ours = numbers[i]};
     uint8_t read[100];

@@ -4,6 +4,8 @@
 #include "server/rpc/final_status.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/queue_annotations.h"
+#include "server/rpc/receive_guard.h"
+#include "server/rpc/send_gather.h"
 #include "server/rpc/unary_call.h"
 
 #include <assert.h>
@@ -90,6 +92,7 @@ void server_call_enter(struct server_queue *home, struct server_call *call) {
   char *peer = grpc_call_get_peer(call->call);
   call->_connection = options->identify(options->identify_context, peer, call->identity);
   gpr_free(peer);
+  send_gather_call_begins(call->_connection);
   call->_next = &home->calls;
   call->_previous = home->calls._previous;
   call->_next->_previous = call;
@@ -106,8 +109,10 @@ void server_call_set_resting(struct server_call *call, bool rests) {
   atomic_size_t *resting_calls = &call->home->server->resting_calls;
   if (rests && !call->_rests) {
     atomic_fetch_add(resting_calls, 1);
+    send_gather_call_ends(call->_connection);
   } else if (!rests && call->_rests) {
     atomic_fetch_sub(resting_calls, 1);
+    send_gather_call_begins(call->_connection);
   }
   call->_rests = rests;
 }
@@ -122,7 +127,8 @@ void server_call_leave(struct server_call *call) {
   call->_previous->_next = call->_next;
   grpc_call_unref(call->call);
   call->call = NULL;
-  call->home->server->options.call_over(call->_connection);
+  receive_guard_call_over(call->_connection);
+  send_gather_call_ends(call->_connection);
   atomic_fetch_sub(&call->home->server->open_calls, 1);
   end_work(call->home->server);
 }
@@ -256,7 +262,7 @@ static void create_grpc_servers(struct server *server) {
 static bool create_queues(struct server *server, struct status *status) {
   const struct server_options *options = &server->options;
   struct queue_options queue_options = {.idle_timeout_ns = options->idle_timeout_ns,
-                                        .clock_ns = options->clock_ns,
+                                        .clock_ns = options->coarse_clock_ns,
                                         .clock_context = options->clock_context};
   for (size_t i = 0; i < options->queue_count; ++i) {
     struct server_queue *home = &server->queues[i];

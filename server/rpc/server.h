@@ -21,13 +21,12 @@ struct server_options {
   size_t queue_count;
   size_t waiting_jobs_max; // jobs that may wait for memory: gRPC may hold a message for each
   int64_t idle_timeout_ns;
-  int64_t (*clock_ns)(void *context); // steady
+  int64_t (*clock_ns)(void *context);        // steady
+  int64_t (*coarse_clock_ns)(void *context); // the same, or some ms behind it
   void *clock_context;
-  // Who is behind a peer string of gRPC's; returns a number for the connection. Any queue thread.
+  // Who is behind a peer string of gRPC's; returns the connection's descriptor, or -1. Any queue thread.
   int (*identify)(void *context, const char *peer, char identity[SESSION_IDENTITY_BYTES_MAX + 1]);
   void *identify_context;
-  // A call of that connection is over. Any queue thread.
-  void (*call_over)(int connection);
   // After server_stop: no call is left. Called once, on a queue's thread.
   void (*stopped)(void *context);
   void *stopped_context;

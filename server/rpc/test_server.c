@@ -181,10 +181,6 @@ static int identify_nobody(void *context, const char *peer, char identity[SESSIO
   return 0;
 }
 
-static void ignore_end_of_call(int connection) {
-  (void)connection;
-}
-
 static void on_stopped(void *context) {
   struct test_server *server = context;
   pthread_mutex_lock(&server->mutex);
@@ -245,9 +241,9 @@ struct test_server *test_server_start(void) {
                                    .queue_count = 1,
                                    .idle_timeout_ns = TEST_SERVER_IDLE_NS,
                                    .clock_ns = read_clock_ns,
+                                   .coarse_clock_ns = read_clock_ns,
                                    .clock_context = server,
                                    .identify = identify_nobody,
-                                   .call_over = ignore_end_of_call,
                                    .stopped = on_stopped,
                                    .stopped_context = server};
   struct status status;
