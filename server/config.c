@@ -1,5 +1,7 @@
 #include "server/config.h"
 
+#include "kernels/parallel.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,6 +22,7 @@
 #define DURATION_MS_MAX (INT64_C(30) * 24 * 3600 * 1000)
 
 #define NPUS_MAX 64
+#define THREADS_MAX 1024
 
 enum flag_kind {
   FLAG_SWITCH,
@@ -84,8 +87,8 @@ static const struct flag flags[] = {
      "how long an executor may live"},
     {"--idle-timeout", FLAG_DURATION, AT(idle_timeout_ms), IDLE_TIMEOUT_MS_MIN, DURATION_MS_MAX, "TIME",
      "60s", "how long a started job waits for its client"},
-    {"--threads", FLAG_COUNT, AT(threads), 0, 1024, "N", "0",
-     "threads that compute; 0: one for each processor"},
+    {"--threads", FLAG_COUNT, AT(threads), 0, THREADS_MAX, "N", "0",
+     "threads that compute; 0: one for each processor that it may use"},
     {"--cpu-path", FLAG_CPU_PATH, AT(cpu), 0, 0, "NAME", "auto",
      "code path of the CPU kernels; auto is the widest, results are the same"},
     {"--max-connections", FLAG_COUNT, AT(connections_max), 1, 100000, "N", "1000",
@@ -289,6 +292,10 @@ static bool set_defaults(struct config *config, const bool *given, struct status
   bool default_ttl_given = given[find_flag("--default-ttl", strlen("--default-ttl")) - flags];
   if (!default_ttl_given && config->ttl_default_ms > config->ttl_max_ms) {
     config->ttl_default_ms = config->ttl_max_ms;
+  }
+  config->processors = config_processors_available("", (int64_t)parallel_processors());
+  if (config->threads == 0) {
+    config->threads = config->processors < THREADS_MAX ? config->processors : THREADS_MAX;
   }
   if (config->memory_limit_bytes == 0) {
     int64_t half = config_memory_available("") / 2;

@@ -35,8 +35,9 @@ struct config {
   int64_t ttl_default_ms;
   int64_t ttl_max_ms;
   int64_t idle_timeout_ms;
-  int64_t threads; // 0: one for each processor of the process
-  struct cpu cpu;  // its path as chosen
+  int64_t processors; // that the process may use
+  int64_t threads;    // that compute
+  struct cpu cpu;     // its path as chosen
   int64_t connections_max;
   int64_t far_round_trip_ms; // connections of this and more are far
   int64_t drain_grace_ms;
@@ -57,5 +58,8 @@ MUST_CHECK bool config_read_key(const char *path, uint8_t key[SESSION_KEY_BYTES]
 // Bytes of memory that the process may use: the machine's, or what its control groups leave it. `root` is "",
 // or where a test keeps its own /proc and /sys.
 int64_t config_memory_available(const char *root);
+// Of so many processors those whose time the process gets: its control groups may leave it less than that of
+// all. A part of one counts as one.
+int64_t config_processors_available(const char *root, int64_t processors);
 
 #endif

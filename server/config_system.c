@@ -1,4 +1,5 @@
-// What the configuration takes from the system: the key file, and how much memory there is.
+// What the configuration takes from the system: the key file, and how much memory and how many processors
+// there are.
 #include "server/config.h"
 
 #include <errno.h>
@@ -70,35 +71,59 @@ bool config_read_key(const char *path, uint8_t key[SESSION_KEY_BYTES], struct st
   return ok;
 }
 
-// The number in a file; INT64_MAX when there is none ("max", or no file).
-static int64_t read_number(const char *path) {
-  char text[64];
-  int64_t number = INT64_MAX;
-  FILE *file = fopen(path, "re");
+// ---- Control groups
+
+// What one group allows of a resource; INT64_MAX: it doesn't say.
+typedef int64_t group_limit(const char *group, bool version_2);
+
+// Up to `count` numbers in a file of a group; how many there are. "max" and what isn't a number end them.
+static int read_numbers(const char *group, const char *name, int64_t numbers[], int count) {
+  char path[4096], text[64];
+  int found = 0;
+  int length = snprintf(path, sizeof path, "%s/%s", group, name);
+  FILE *file = length < 0 || (size_t)length >= sizeof path ? NULL : fopen(path, "re");
   if (file == NULL) {
-    return number;
+    return 0;
   }
-  if (fgets(text, sizeof text, file) != NULL) {
+  char *place = fgets(text, sizeof text, file);
+  while (place != NULL && found < count) {
     char *end = NULL;
     errno = 0;
-    long long parsed = strtoll(text, &end, 10);
-    if (end != text && errno == 0 && parsed > 0) {
-      number = parsed;
+    numbers[found] = strtoll(place, &end, 10);
+    if (end == place || errno != 0) {
+      break;
     }
+    place = end;
+    ++found;
   }
   fclose(file);
-  return number;
+  return found;
+}
+
+static int64_t memory_of_group(const char *group, bool version_2) {
+  int64_t bytes = 0;
+  int found = read_numbers(group, version_2 ? "memory.max" : "memory.limit_in_bytes", &bytes, 1);
+  return found == 1 && bytes > 0 ? bytes : INT64_MAX;
+}
+
+// A share of the time of all processors: so many are busy with it at most, the last one in part.
+static int64_t processors_of_group(const char *group, bool version_2) {
+  int64_t time[2] = {0}; // what the group gets, and in which period
+  bool found = version_2 ? read_numbers(group, "cpu.max", time, 2) == 2
+                         : read_numbers(group, "cpu.cfs_quota_us", &time[0], 1) == 1 &&
+                               read_numbers(group, "cpu.cfs_period_us", &time[1], 1) == 1;
+  return found && time[0] > 0 && time[1] > 0 ? (time[0] - 1) / time[1] + 1 : INT64_MAX;
 }
 
 // The least limit from a group up to the root of its hierarchy.
-static int64_t least_limit(const char *mount, const char *group, const char *name) {
+static int64_t least_limit(const char *mount, const char *group, bool version_2, group_limit *limit_of) {
   char path[4096];
   int64_t least = INT64_MAX;
   size_t group_bytes = strlen(group);
   for (;;) {
-    int length = snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)group_bytes, group, name);
+    int length = snprintf(path, sizeof path, "%s%.*s", mount, (int)group_bytes, group);
     if (length > 0 && (size_t)length < sizeof path) {
-      int64_t limit = read_number(path);
+      int64_t limit = limit_of(path, version_2);
       least = limit < least ? limit : least;
     }
     if (group_bytes == 0) {
@@ -110,8 +135,21 @@ static int64_t least_limit(const char *mount, const char *group, const char *nam
   }
 }
 
+// Whether one of the names between commas is this.
+static bool is_among(const char *names, const char *name) {
+  size_t length = strlen(name);
+  for (;; names += strcspn(names, ",") + 1) {
+    if (strncmp(names, name, length) == 0 && (names[length] == ',' || names[length] == '\0')) {
+      return true;
+    }
+    if (names[strcspn(names, ",")] == '\0') {
+      return false;
+    }
+  }
+}
+
 // /proc/self/cgroup has lines "id:controllers:/group"; version 2 is "0::/group".
-static int64_t control_group_limit(const char *root) {
+static int64_t control_group_limit(const char *root, const char *controller, group_limit *limit_of) {
   char path[4096], line[4096], mount[4096];
   int64_t least = INT64_MAX;
   snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
@@ -122,21 +160,24 @@ static int64_t control_group_limit(const char *root) {
   while (fgets(line, sizeof line, file) != NULL) {
     line[strcspn(line, "\n")] = '\0';
     char *controllers = strchr(line, ':');
-    char *group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
+    char *group = controllers == NULL ? NULL : strchr(++controllers, ':');
     if (group == NULL) {
       continue;
     }
-    bool version_2 = group == controllers + 1;
+    bool version_2 = group == controllers;
     *group++ = '\0';
-    if (version_2 || strstr(controllers, "memory") != NULL) {
-      snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s", root, version_2 ? "" : "/memory");
-      int64_t limit = least_limit(mount, group, version_2 ? "memory.max" : "memory.limit_in_bytes");
+    if (version_2 || is_among(controllers, controller)) {
+      snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s%s", root, version_2 ? "" : "/",
+               version_2 ? "" : controller);
+      int64_t limit = least_limit(mount, group, version_2, limit_of);
       least = limit < least ? limit : least;
     }
   }
   fclose(file);
   return least;
 }
+
+// ---- Memory and processors
 
 static int64_t machine_memory(const char *root) {
   char path[4096], line[256];
@@ -155,7 +196,12 @@ static int64_t machine_memory(const char *root) {
 
 int64_t config_memory_available(const char *root) {
   int64_t machine = machine_memory(root);
-  int64_t group = control_group_limit(root);
+  int64_t group = control_group_limit(root, "memory", memory_of_group);
   int64_t least = machine < group ? machine : group;
   return least == INT64_MAX ? INT64_C(2) << 30 : least;
+}
+
+int64_t config_processors_available(const char *root, int64_t processors) {
+  int64_t group = control_group_limit(root, "cpu", processors_of_group);
+  return group < processors ? group : processors;
 }

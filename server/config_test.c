@@ -1,5 +1,7 @@
 #include "server/config.h"
 
+#include "kernels/parallel.h"
+
 #include "proto/wire/execute_envelope.h"
 #include "server/rpc/limits.h"
 
@@ -39,7 +41,8 @@ static void defaults_are_as_the_help_says(void **unused) {
   assert_int_equal(config.ttl_default_ms, 60 * 1000);
   assert_int_equal(config.ttl_max_ms, 3600 * 1000);
   assert_int_equal(config.idle_timeout_ms, 60 * 1000);
-  assert_int_equal(config.threads, 0);
+  assert_int_equal(config.processors, config_processors_available("", (int64_t)parallel_processors()));
+  assert_int_equal(config.threads, config.processors);
   assert_null(config.handle_key_file);
   assert_true(config.memory_limit_bytes > 0);
   assert_true(config.memory_limit_bytes <= config_memory_available("") / 2 + 1);
@@ -338,6 +341,32 @@ static void memory_is_the_least_of_machine_and_groups(void **state) {
   assert_int_equal(config_memory_available(folder->path), 200000);
 }
 
+static void processors_are_the_least_of_those_given_and_what_groups_give_time_for(void **state) {
+  struct folder *folder = *state;
+  assert_int_equal(config_processors_available(folder->path, 7), 7); // nothing is known
+  write_text(folder, "proc/self/cgroup", "0::/a/b\n");
+  write_text(folder, "sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+  assert_int_equal(config_processors_available(folder->path, 7), 7);
+  write_text(folder, "sys/fs/cgroup/a/cpu.max", "500000 100000\n");
+  assert_int_equal(config_processors_available(folder->path, 7), 5);
+  assert_int_equal(config_processors_available(folder->path, 4), 4);
+  write_text(folder, "sys/fs/cgroup/a/b/cpu.max", "200001 100000\n");
+  assert_int_equal(config_processors_available(folder->path, 7), 3);
+  write_text(folder, "sys/fs/cgroup/a/b/cpu.max", "5000 100000\n");
+  assert_int_equal(config_processors_available(folder->path, 7), 1);
+  write_text(folder, "sys/fs/cgroup/a/b/cpu.max", "200000 0\n");
+  assert_int_equal(config_processors_available(folder->path, 7), 5);
+  write_text(folder, "proc/self/cgroup", "4:cpuset:/d\n3:cpu,cpuacct:/c\n2:memory:/d\n");
+  assert_int_equal(config_processors_available(folder->path, 7), 7);
+  write_text(folder, "sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "50000\n");
+  write_text(folder, "sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "-1\n");
+  write_text(folder, "sys/fs/cgroup/cpu/d/cpu.cfs_period_us", "50000\n");
+  write_text(folder, "sys/fs/cgroup/cpu/d/cpu.cfs_quota_us", "50000\n");
+  assert_int_equal(config_processors_available(folder->path, 7), 7);
+  write_text(folder, "sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "100000\n");
+  assert_int_equal(config_processors_available(folder->path, 7), 2);
+}
+
 static void code_path_is_chosen_by_name(void **state) {
   (void)state;
   struct config config;
@@ -369,6 +398,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(wrong_keys_are_refused, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(key_that_others_can_read_is_refused, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(memory_is_the_least_of_machine_and_groups, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(processors_are_the_least_of_those_given_and_what_groups_give_time_for,
+                                      make_folder, remove_folder),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,4 @@
 // aclnn-server: reads the configuration, builds the server, runs the loop, and takes everything down again.
-#include "kernels/parallel.h"
 #include "server/clocks.h"
 #include "server/config.h"
 #include "server/machine.h"
@@ -189,7 +188,7 @@ static int identify(void *context, const char *peer, char identity[SESSION_IDENT
 
 static bool create_server(struct application *application, struct status *status) {
   static const struct service *const services[] = {&operator_service, &health_service};
-  size_t processors = parallel_processors();
+  size_t processors = (size_t)application->config.processors;
   size_t queue_count = processors <= PROCESSORS_PER_QUEUE ? 1 : processors / PROCESSORS_PER_QUEUE;
   struct server_options options = {.context = &application->machine->context,
                                    .services = services,
