@@ -36,6 +36,31 @@ def test_unformatted_file_is_found(tmp_path):
     assert subprocess.run(command, cwd=tmp_path, stderr=subprocess.DEVNULL, check=False).returncode != 0
 
 
+def cppcheck(folder, files, *options):
+    """What it finds, a line each."""
+    rules = ROOT / "tests" / "lint" / "cppcheck"
+    # Without the macros of uthash what they fill looks unset.
+    headers = [f"--include=/usr/include/{name}.h" for name in ("utlist", "uthash")]
+    libraries = [f"--library={name}" for name in ("posix", "gnu", rules / "functions.cfg")]
+    return subprocess.run(
+        ["cppcheck", "--quiet", "-j2", "--std=c11", "-I.", "-D_GNU_SOURCE", *headers, *libraries,
+         "--enable=warning,performance,portability", "--suppress=missingInclude",
+         "--template={file}:{line}: {id}: {message}", *options, *files],
+        cwd=folder, stderr=subprocess.PIPE, text=True, check=True).stderr.splitlines()
+
+
+def test_cppcheck_finds_nothing():
+    files = [name for name in lint.Tree(ROOT).files(".c") if not str(name).endswith("_test.c")]
+    assert cppcheck(ROOT, files, "--suppressions-list=tests/lint/cppcheck/suppressions.txt") == []
+
+
+def test_cppcheck_finds_a_leak(tmp_path):
+    (tmp_path / "bad.c").write_text(
+        "#include <stdlib.h>\nint f(int a) {\n  char *b = malloc(5);\n  b[0] = 1;\n  return a + b[0];\n}\n")
+    (found,) = cppcheck(tmp_path, ["bad.c"])
+    assert found.startswith("bad.c:5: memleak")
+
+
 def tree_with(folder, path, text):
     file = folder / path
     file.parent.mkdir(parents=True, exist_ok=True)
