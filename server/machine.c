@@ -54,12 +54,13 @@ static bool check_capsule_directory(const char *directory, const struct log *log
   bool made = mkdir(directory, 0700) == 0;
   bool usable =
       (made || errno == EEXIST) && stat(directory, &found) == 0 && access(directory, W_OK | X_OK) == 0;
+  int error = errno;
   if (made) {
     log_event(log, LOG_WARNING, "--capsule-dir wasn't there and was made", LOG_TEXT("directory", directory));
   }
   if (!usable) {
     return status_fail(status, REASON_CONFIGURATION, NULL, "--capsule-dir: \"%s\" can't be used: %s",
-                       directory, strerror(errno));
+                       directory, strerror(error));
   }
   return S_ISDIR(found.st_mode) || status_fail(status, REASON_CONFIGURATION, NULL,
                                                "--capsule-dir: \"%s\" isn't a directory", directory);
