@@ -96,6 +96,9 @@
 // 4 4.5 % more, and beyond 16 nothing changed.
 #define SEND_GATHER_REPLIES_MAX 16
 #define SEND_GATHER_BYTES_MAX ((size_t)16 << 10)
+// And for so long, by a clock that ticks every few milliseconds: what comes may be others' uploads, each of
+// which takes a turn.
+#define SEND_GATHER_NS_MAX INT64_C(2000000)
 
 // Connections' descriptors are below this.
 #define CONNECTION_DESCRIPTORS_MAX (1 << 19)

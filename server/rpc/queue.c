@@ -51,12 +51,12 @@ static gpr_timespec next_deadline(struct queue *queue) {
   return queue->wake;
 }
 
-static void handle(const grpc_event *event) {
+static void handle(const struct queue *queue, const grpc_event *event) {
   struct queue_tag *tag = event->tag;
   QUEUE_TAKES_OVER(tag);
   send_gather_begin_event();
   tag->event(tag, event->success != 0);
-  send_gather_end_event();
+  send_gather_end_event(now_ns(queue));
 }
 
 static void give_a_turn(struct queue *queue) {
@@ -79,7 +79,7 @@ static void *run(void *argument) {
       return NULL;
     }
     if (event.type == GRPC_OP_COMPLETE) {
-      handle(&event);
+      handle(queue, &event);
     } else {
       send_gather_release(); // nothing came that could add to it
       queue->has_wake = false;

@@ -17,6 +17,8 @@ static atomic_uint calls[CONNECTION_DESCRIPTORS_MAX];
 static _Thread_local bool handles_event;
 static _Thread_local int held = NO_DESCRIPTOR;
 static _Thread_local unsigned replies; // that were held back since the last that wasn't
+static _Thread_local int64_t held_since_ns;
+static _Thread_local bool held_in_event; // there was nothing before
 
 static bool is_in_range(int descriptor) {
   return descriptor >= 0 && descriptor < CONNECTION_DESCRIPTORS_MAX;
@@ -39,8 +41,14 @@ void send_gather_begin_event(void) {
   handles_event = true;
 }
 
-void send_gather_end_event(void) {
+void send_gather_end_event(int64_t now_ns) {
   handles_event = false;
+  if (held_in_event) {
+    held_in_event = false;
+    held_since_ns = now_ns;
+  } else if (held != NO_DESCRIPTOR && now_ns - held_since_ns >= SEND_GATHER_NS_MAX) {
+    send_gather_release();
+  }
 }
 
 bool send_gather_holds(void) {
@@ -73,6 +81,7 @@ int send_gather_flags(int descriptor, size_t size, int flags) {
     replies = 0;
     return flags;
   }
+  held_in_event = held_in_event || replies == 0;
   held = descriptor;
   ++replies;
   return flags | MSG_MORE;

@@ -12,16 +12,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 // A call of that connection has something to do, or hasn't any more. Each begin has its end. Any thread;
 // numbers that can't be a connection's are fine.
 void send_gather_call_begins(int descriptor);
 void send_gather_call_ends(int descriptor);
 
-// What the calling thread sends between these may be held back. It must not wait for anything while it holds
-// something, nor do what takes long.
+// What the calling thread sends between these may be held back, for SEND_GATHER_NS_MAX and one event at most.
+// It must not wait for anything while it holds something. now_ns: on a steady clock.
 void send_gather_begin_event(void);
-void send_gather_end_event(void);
+void send_gather_end_event(int64_t now_ns);
 bool send_gather_holds(void);
 void send_gather_release(void);
 

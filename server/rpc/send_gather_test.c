@@ -42,7 +42,7 @@ static void replies_gather_up_to_a_number(void **state) {
   for (int i = 1; i <= 3 * SEND_GATHER_REPLIES_MAX; ++i) {
     assert_int_equal(is_held(FIRST, 100), i % SEND_GATHER_REPLIES_MAX != 0);
   }
-  send_gather_end_event();
+  send_gather_end_event(0);
   end_calls(FIRST, 2);
 }
 
@@ -57,7 +57,7 @@ static void numbers_begin_anew_after_a_release(void **state) {
     assert_true(is_held(FIRST, 100));
   }
   assert_false(is_held(FIRST, 100));
-  send_gather_end_event();
+  send_gather_end_event(0);
   end_calls(FIRST, 2);
 }
 
@@ -74,7 +74,7 @@ static void the_only_call_of_a_connection_is_answered_at_once(void **state) {
   assert_false(is_held(FIRST, 100));
   end_calls(FIRST, 1);
   end_calls(SECOND, 5);
-  send_gather_end_event();
+  send_gather_end_event(0);
 }
 
 static void what_is_long_goes_at_once(void **state) {
@@ -83,7 +83,7 @@ static void what_is_long_goes_at_once(void **state) {
   send_gather_begin_event();
   assert_true(is_held(FIRST, SEND_GATHER_BYTES_MAX));
   assert_false(is_held(FIRST, SEND_GATHER_BYTES_MAX + 1));
-  send_gather_end_event();
+  send_gather_end_event(0);
   end_calls(FIRST, 2);
 }
 
@@ -95,10 +95,32 @@ static void one_connection_is_held_at_a_time(void **state) {
   for (int i = 1; i < 3 * SEND_GATHER_REPLIES_MAX; ++i) {
     assert_true(is_held(i % 2 ? FIRST : SECOND, 100));
   }
-  send_gather_end_event();
+  send_gather_end_event(0);
   send_gather_release();
   end_calls(FIRST, 2);
   end_calls(SECOND, 2);
+}
+
+static void what_is_held_goes_in_time(void **state) {
+  (void)state;
+  const int64_t begin_ns = INT64_C(1000000000000);
+  begin_calls(FIRST, 2);
+  for (int i = 0; i < 3; ++i) {
+    send_gather_begin_event();
+    assert_true(is_held(FIRST, 100));
+    send_gather_end_event(begin_ns + i * (SEND_GATHER_NS_MAX / 2 - 1));
+    assert_true(send_gather_holds());
+  }
+  send_gather_begin_event();
+  send_gather_end_event(begin_ns + SEND_GATHER_NS_MAX);
+  assert_false(send_gather_holds());
+  // The time begins anew with what is held next.
+  send_gather_begin_event();
+  assert_true(is_held(FIRST, 100));
+  send_gather_end_event(begin_ns + 10 * SEND_GATHER_NS_MAX);
+  assert_true(send_gather_holds());
+  send_gather_release();
+  end_calls(FIRST, 2);
 }
 
 static void *hold(void *argument) {
@@ -130,7 +152,7 @@ static void numbers_of_no_connection_are_never_held(void **state) {
     assert_false(is_held(numbers[i], 100));
     end_calls(numbers[i], 2);
   }
-  send_gather_end_event();
+  send_gather_end_event(0);
 }
 
 // ---- With sockets
@@ -168,11 +190,11 @@ static bool gathers(const struct pair *pair) {
   send_gather_begin_event();
   send_byte(pair->ours, 0);
   send_byte(pair->ours, 1);
-  send_gather_end_event();
+  send_gather_end_event(0);
   bool held = recv(pair->peer, read, sizeof read, MSG_DONTWAIT | MSG_PEEK) < 0;
   send_gather_begin_event();
   send_byte(pair->ours, 2);
-  send_gather_end_event();
+  send_gather_end_event(0);
   send_gather_release();
   assert_int_equal(recv(pair->peer, read, 3, MSG_WAITALL), 3);
   for (uint8_t i = 0; i < 3; ++i) {
@@ -209,7 +231,7 @@ static void connection_that_is_gone_is_released(void **state) {
   begin_calls(pair.ours, 2);
   send_gather_begin_event();
   send_byte(pair.ours, 0);
-  send_gather_end_event();
+  send_gather_end_event(0);
   close(pair.ours);
   send_gather_release();
   uint8_t read[2];
@@ -225,6 +247,7 @@ int main(void) {
       cmocka_unit_test(the_only_call_of_a_connection_is_answered_at_once),
       cmocka_unit_test(what_is_long_goes_at_once),
       cmocka_unit_test(one_connection_is_held_at_a_time),
+      cmocka_unit_test(what_is_held_goes_in_time),
       cmocka_unit_test(threads_hold_by_themselves_and_only_in_events),
       cmocka_unit_test(numbers_of_no_connection_are_never_held),
       cmocka_unit_test(replies_come_together),
