@@ -172,4 +172,4 @@ def measure_all(effort):
         with Stage(link) as stage:
             for part in parts:
                 for row, calls in part(stage, effort):
-                    yield rows.measure(row, calls, effort)
+                    yield rows.measure(row, calls, effort, turns_in_round=effort.turns)

@@ -35,6 +35,7 @@ def machine(effort):
         "bare_arguments_long": list(stage.BARE_ARGUMENTS_LONG),
         "bare_queues": stage.BARE_QUEUES,
         "rounds": effort.rounds,
+        "turns_in_round": effort.turns,
     }
 
 

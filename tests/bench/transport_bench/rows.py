@@ -13,6 +13,7 @@ class Effort:
     """How much is measured."""
 
     rounds: int
+    turns: int  # of each contestant in a round over the loopback, whose figure is their median
     planes: tuple  # N, C of the large jobs
     calls: int  # small jobs in a round, one after the other
     concurrent_calls: int  # small jobs in a round at concurrency 32
@@ -23,9 +24,9 @@ class Effort:
     link_rounds: int  # of what moves 100 MB over 1 Gbit/s
 
 
-FULL = Effort(rounds=9, planes=(32, 64), calls=1000, concurrent_calls=4800, pipelined_jobs=5000, warm_ups=4,
+FULL = Effort(rounds=9, turns=3, planes=(32, 64), calls=1000, concurrent_calls=4800, pipelined_jobs=5000, warm_ups=4,
               patience_seconds=6, link_rounds=5)
-QUICK = Effort(rounds=2, planes=(32, 64), calls=400, concurrent_calls=1280, pipelined_jobs=1000, warm_ups=2,
+QUICK = Effort(rounds=2, turns=1, planes=(32, 64), calls=400, concurrent_calls=1280, pipelined_jobs=1000, warm_ups=2,
                patience_seconds=2, link_rounds=1)
 
 
@@ -77,8 +78,12 @@ def warm_up(call, effort):
     return None
 
 
-def measure(row, calls, effort, rounds=None):
-    """Fills the row from calls without arguments that return its figure."""
+def measure(row, calls, effort, rounds=None, turns_in_round=1):
+    """Fills the row from calls without arguments that return its figure.
+
+    Where a call is short, what else the machine does makes single ones differ by half: a round then has several
+    turns of each, and the median of those.
+    """
     print(f"{row.link}: {row.name}", file=sys.stderr, flush=True)
     rounds = rounds or effort.rounds
     for name, call in calls.items():
@@ -89,7 +94,11 @@ def measure(row, calls, effort, rounds=None):
     for name in patient:
         row.rounds[name] = []
     for names in turns(patient, rounds):
-        for name in names:
-            row.rounds[name].append(calls[name]())
+        found = {name: [] for name in names}
+        for _ in range(turns_in_round):
+            for name in names:
+                found[name].append(calls[name]())
+        for name, values in found.items():
+            row.rounds[name].append(statistics.median(values))
     row.rounds = {name: row.rounds[name] for name in calls}
     return row

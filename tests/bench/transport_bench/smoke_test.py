@@ -8,7 +8,7 @@ import pytest
 
 from transport_bench import links, main, programs, rows, settings, targets
 
-TINY = rows.Effort(rounds=2, planes=(1, 2), calls=8, concurrent_calls=128, pipelined_jobs=64, warm_ups=1,
+TINY = rows.Effort(rounds=2, turns=2, planes=(1, 2), calls=8, concurrent_calls=128, pipelined_jobs=64, warm_ups=1,
                    patience_seconds=60, link_rounds=1)
 
 

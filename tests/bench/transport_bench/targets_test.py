@@ -83,6 +83,24 @@ def test_impatience_leaves_one_figure():
     assert rows.measure(row("link", "name"), calls, patient, 4).rounds == {"slow": [1] * 4, "fast": [2] * 4}
 
 
+def test_round_of_several_turns_is_their_median():
+    order = []
+
+    def contestant(name, *values):
+        remaining = iter(values)
+
+        def call():
+            order.append(name)
+            return next(remaining)
+        return call
+
+    effort = dataclasses.replace(rows.QUICK, warm_ups=2)
+    calls = {"a": contestant("a", 0, 0, 5, 1, 3, 9, 7, 8), "b": contestant("b", 0, 0, 2, 2, 2, 4, 6, 4)}
+    found = rows.measure(row("link", "name"), calls, effort, 2, turns_in_round=3)
+    assert found.rounds == {"a": [3, 8], "b": [2, 4]}
+    assert "".join(order) == "aabb" + "ababab" + "bababa"
+
+
 def test_rows_are_lines_and_json():
     one = row(links.Loopback.name, "something", bare=[1, 3, 2])
     text = "\n".join(tables.row_lines([one]))
