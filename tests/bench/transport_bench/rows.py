@@ -1,6 +1,7 @@
 """Rows of the table: contestants that take turns, and what each needed in every round."""
 
 import dataclasses
+import itertools
 import statistics
 import sys
 import time
@@ -93,9 +94,10 @@ def measure(row, calls, effort, rounds=None, turns_in_round=1):
     patient = [name for name in calls if name not in row.rounds]
     for name in patient:
         row.rounds[name] = []
-    for names in turns(patient, rounds):
-        found = {name: [] for name in names}
-        for _ in range(turns_in_round):
+    order = turns(patient, rounds * turns_in_round)
+    for _ in range(rounds):
+        found = {name: [] for name in patient}
+        for names in itertools.islice(order, turns_in_round):
             for name in names:
                 found[name].append(calls[name]())
         for name, values in found.items():

@@ -1,11 +1,13 @@
 """Targets and tables from figures that are made up."""
 
+import collections
 import dataclasses
 import json
 
 import pytest
 
 from common import goals
+from common.turns import turns
 from transport_bench import links, loopback, memory, rows, slow_links, tables, targets
 
 
@@ -83,6 +85,20 @@ def test_impatience_leaves_one_figure():
     assert rows.measure(row("link", "name"), calls, patient, 4).rounds == {"slow": [1] * 4, "fast": [2] * 4}
 
 
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 6])
+def test_each_follows_every_other_equally_often(count):
+    names = "abcdef"[:count]
+    rounds = count if count % 2 == 0 else 2 * count
+    followed = collections.Counter(
+        pair for order in turns(names, rounds) for pair in zip(order, order[1:], strict=False))
+    assert len(followed) == count * (count - 1) and len(set(followed.values())) == 1
+    assert all(sorted(order) == list(names) for order in turns(names, rounds))
+
+
+def test_nobody_takes_no_turns():
+    assert list(turns([], 2)) == [[], []] and list(turns("a", 2)) == [["a"], ["a"]]
+
+
 def test_round_of_several_turns_is_their_median():
     order = []
 
@@ -98,7 +114,7 @@ def test_round_of_several_turns_is_their_median():
     calls = {"a": contestant("a", 0, 0, 5, 1, 3, 9, 7, 8), "b": contestant("b", 0, 0, 2, 2, 2, 4, 6, 4)}
     found = rows.measure(row("link", "name"), calls, effort, 2, turns_in_round=3)
     assert found.rounds == {"a": [3, 8], "b": [2, 4]}
-    assert "".join(order) == "aabb" + "ababab" + "bababa"
+    assert "".join(order) == "aabb" + "abbaab" + "baabba"
 
 
 def test_rows_are_lines_and_json():
