@@ -2,6 +2,7 @@
 
 #include "client/c/output_memory.h"
 #include "client/c/plan_check.h"
+#include "client/c/reply_breach.h"
 #include "client/c/request.h"
 #include "proto/wire/codec.h"
 
@@ -361,7 +362,7 @@ static bool receive_accepted(struct job *job, const struct execute_message *mess
   bool ok = wire_read_execute_accepted(bytes, message->head_bytes, &has_plan, &job->reply_plan, status);
   free(bytes);
   if (!ok) {
-    return false;
+    return reply_breach(status);
   }
   if (has_plan != (job->request != NULL)) {
     return breach(status, has_plan ? "a plan that wasn't asked for" : "`accepted` without the plan");
@@ -402,7 +403,7 @@ static bool receive_chunk(struct job *job, const struct tensor_chunk *chunk, str
   size_t room = (size_t)(tensor->storage_bytes - tensor->bytes_done);
   if (!codec_decode(chunk, tensor->data + tensor->bytes_done, room, job->scratch,
                     job->scratch == NULL ? 0 : WIRE_MESSAGE_BYTES_MAX, &decoded, status)) {
-    return false;
+    return reply_breach(status);
   }
   tensor->bytes_done += (int64_t)decoded;
   job->wire_bytes_received += (int64_t)chunk->data_bytes;
@@ -425,16 +426,17 @@ static bool receive_done(struct job *job, const struct execute_message *message,
   }
   bool ok = wire_read_execute_done(bytes, message->done_bytes, &job->done, status);
   free(bytes);
-  if (ok) {
-    job->receiving = JOB_RECEIVING_DONE;
+  if (!ok) {
+    return reply_breach(status);
   }
-  return ok;
+  job->receiving = JOB_RECEIVING_DONE;
+  return true;
 }
 
 bool job_receive(struct job *job, const struct span *spans, size_t span_count, struct status *status) {
   struct execute_message message;
   if (!execute_message_read(EXECUTE_MESSAGE_RESPONSE, spans, span_count, &message, status)) {
-    return false;
+    return reply_breach(status);
   }
   if (message.has_head && !receive_accepted(job, &message, status)) {
     return false;

@@ -1,5 +1,6 @@
 #include "client/c/job.h"
 #include "client/c/job_test_support.h"
+#include "client/c/reply_breach.h"
 #include "client/c/request.h"
 #include "proto/wire/codec.h"
 
@@ -193,6 +194,30 @@ static void add_garbage(struct wire_buffer *reply, const struct fixture *fixture
   test_message_add(reply, "\xff\xff\xff", 3);
 }
 
+static void add_encoded(struct wire_buffer *reply, const struct fixture *fixture, enum codec codec) {
+  test_message_add_accepted(reply, NULL);
+  const struct tensor_chunk chunk = {
+      .tensor_index = GRAD_INPUT, .codec = codec, .raw_bytes = OUTPUT_BYTES, .data_bytes = 40};
+  test_message_add_chunk(reply, &chunk, fixture->expected);
+}
+
+static void add_what_does_not_decode(struct wire_buffer *reply, const struct fixture *fixture) {
+  add_encoded(reply, fixture, CODEC_LZ4_BLOCK);
+}
+
+static void add_unknown_codec(struct wire_buffer *reply, const struct fixture *fixture) {
+  add_encoded(reply, fixture, (enum codec)77);
+}
+
+static void add_longer_output(struct wire_buffer *reply, const struct fixture *fixture) {
+  static const uint8_t longer[OUTPUT_BYTES + 1];
+  (void)fixture;
+  test_message_add_accepted(reply, NULL);
+  const struct tensor_chunk chunk = {.tensor_index = GRAD_INPUT, .data_bytes = sizeof longer};
+  test_message_add_chunk(reply, &chunk, longer);
+}
+
+// It is the server's fault, whatever the same would be in a request.
 static void breaches_of_the_contract_fail(void **state) {
   (void)state;
   add_breach *breaches[] = {add_gap,
@@ -205,14 +230,18 @@ static void breaches_of_the_contract_fail(void **state) {
                             add_unasked_plan,
                             add_early_done,
                             add_done_alone,
-                            add_garbage};
+                            add_garbage,
+                            add_what_does_not_decode,
+                            add_unknown_codec,
+                            add_longer_output};
   for (size_t i = 0; i < sizeof breaches / sizeof breaches[0]; i++) {
-    struct fixture *fixture = start_job(0);
+    struct fixture *fixture = start_job(1U << CODEC_LZ4_BLOCK);
     struct wire_buffer reply = {0};
     struct status status = {0};
     breaches[i](&reply, fixture);
     assert_false(test_receive(&fixture->job, &reply, &status));
-    assert_int_not_equal(status.reason, REASON_NONE);
+    assert_int_equal(status.reason, REASON_INTERNAL);
+    assert_memory_equal(status.message, REPLY_BREACH, strlen(REPLY_BREACH));
     assert_false(job_is_done(&fixture->job));
     end_job(fixture);
   }

@@ -1,5 +1,7 @@
 #include "client/c/plan_check.h"
 
+#include "client/c/reply_breach.h"
+
 #include <inttypes.h>
 #include <string.h>
 

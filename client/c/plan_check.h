@@ -7,9 +7,6 @@
 #include "kernels/argument.h"
 #include "proto/wire/messages.h"
 
-// How messages about a reply that breaks the contract begin; their reason is INTERNAL.
-#define REPLY_BREACH "the server's reply breaks the contract: "
-
 // The plan has the request's tensors in their order, each with a direction and a description whose storage
 // has exactly storage_bytes. A tensor that the request describes is planned as described; one that was left
 // to the operator lies in row-major order and fills its storage. Every output is transferred. Fails with

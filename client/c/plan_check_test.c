@@ -1,6 +1,7 @@
 #include "client/c/plan_check.h"
 
 #include "client/c/job_test_support.h"
+#include "client/c/reply_breach.h"
 #include "client/c/request.h"
 
 // cmocka.h needs these before it.

@@ -1,10 +1,16 @@
 #include "client/c/unary.h"
 
 #include "client/c/error.h"
+#include "client/c/reply_breach.h"
 
 #include <stdlib.h>
 
 #define HEALTH_METHOD "/grpc.health.v1.Health/Check"
+
+static bool fail_reply(struct status *status, aclnn_error *error) {
+  (void)reply_breach(status);
+  return error_from_status(error, status);
+}
 
 bool unary_get_workspace_size(aclnn_client *client, const struct call_scope *scope,
                               const struct operator_request *request,
@@ -18,7 +24,7 @@ bool unary_get_workspace_size(aclnn_client *client, const struct call_scope *sco
   bool ok =
       channel_unary(client->channel, scope, SERVICE_METHOD("GetWorkspaceSize"), &sent, &received, error);
   if (ok && !wire_read_workspace_size_response(received.data, received.size, response, &status)) {
-    ok = error_from_status(error, &status);
+    ok = fail_reply(&status, error);
   }
   wire_buffer_free(&sent);
   wire_buffer_free(&received);
@@ -48,7 +54,7 @@ bool unary_list_operators(aclnn_client *client, const struct call_scope *scope,
     return false;
   }
   bool ok = wire_read_operator_list(received.data, received.size, operators, count, &status) ||
-            error_from_status(error, &status);
+            fail_reply(&status, error);
   wire_buffer_free(&received);
   return ok;
 }
@@ -61,8 +67,7 @@ bool unary_get_server_info(aclnn_client *client, const struct call_scope *scope,
   if (!channel_unary(client->channel, scope, SERVICE_METHOD("GetServerInfo"), &sent, &received, error)) {
     return false;
   }
-  bool ok =
-      wire_read_server_info(received.data, received.size, info, &status) || error_from_status(error, &status);
+  bool ok = wire_read_server_info(received.data, received.size, info, &status) || fail_reply(&status, error);
   wire_buffer_free(&received);
   return ok;
 }
@@ -77,7 +82,7 @@ bool unary_check_health(aclnn_client *client, const struct call_scope *scope, co
   }
   bool ok = channel_unary(client->channel, scope, HEALTH_METHOD, &sent, &received, error);
   if (ok && !wire_read_health_response(received.data, received.size, health, &status)) {
-    ok = error_from_status(error, &status);
+    ok = fail_reply(&status, error);
   }
   wire_buffer_free(&sent);
   wire_buffer_free(&received);

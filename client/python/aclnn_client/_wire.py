@@ -183,9 +183,13 @@ def _scalar(field: Field, raw: int) -> Any:
     if kind == "int64":
         return raw - (1 << 64) if raw >> 63 else raw
     if kind in ("int32", "enum"):
-        raw &= 0xFFFFFFFF
-        return raw - (1 << 32) if raw >> 31 else raw
-    return raw & 0xFFFFFFFF if kind == "uint32" else raw
+        signed = raw - (1 << 64) if raw >> 63 else raw
+        if not -(1 << 31) <= signed < 1 << 31:
+            raise WireError(f"a number of more than 32 bits ({signed})")
+        return signed
+    if kind == "uint32" and raw >> 32:
+        raise WireError(f"a number of more than 32 bits ({raw})")
+    return raw
 
 
 def skip_field(data: Buffer, position: int, end: int, wire_type: int, depth: int = 0) -> int:

@@ -49,6 +49,7 @@ class Faults:
       holds: by RPC name: its calls wait there.
       lose_after_replies: of the next Execute calls: the connection seems lost after so many messages of the reply.
       refuse_after_bytes: refuses an Execute call after that many tensor bytes, with `upload_refusal`.
+      refuse_once: does so for one call alone.
       reply_chunk_bytes: sends outputs in chunks of this size (not above what the client asked for).
       unknown_fields: adds fields that nobody knows to every reply.
       encoding: the codec of outputs if the client takes it.
@@ -62,6 +63,7 @@ class Faults:
     holds: Dict[str, Hold] = dataclasses.field(default_factory=dict)
     lose_after_replies: List[int] = dataclasses.field(default_factory=list)
     refuse_after_bytes: Optional[int] = None
+    refuse_once: bool = False
     upload_refusal: Refusal = dataclasses.field(
         default_factory=lambda: Refusal("RESOURCE_EXHAUSTED", "QUEUE_TIMEOUT", "waited too long")
     )
@@ -428,6 +430,8 @@ class FakeServer:
         self.encoded_chunks += chunk["codec"] != 0
         limit = self.faults.refuse_after_bytes
         if limit is not None and self.received_bytes >= limit:
+            if self.faults.refuse_once:
+                self.faults.refuse_after_bytes = None
             raise self.faults.upload_refusal
 
     def _answer(self, upload: Upload, begin: Dict[str, Any]) -> Iterator[bytes]:

@@ -290,3 +290,26 @@ def test_doubles_end_where_the_message_ends() -> None:
 def test_a_field_that_does_not_exist_cannot_be_encoded() -> None:
     with pytest.raises(KeyError, match="HealthCheckRequest has no field servce"):
         encode(messages.HealthCheckRequest, {"servce": ""})
+
+
+@pytest.mark.parametrize("kind", ["uint32", "int32", "enum"])
+@pytest.mark.parametrize("number", [1 << 32, (1 << 32) + 3, 1 << 62, 1 << 63, (1 << 64) - (1 << 31) - 1])
+def test_number_of_more_than_32_bits_is_refused(kind: str, number: int) -> None:
+    """And not cut to one that means something else."""
+    message = Message("One", [Field(1, "number", kind)])
+    with pytest.raises(WireError, match="more than 32 bits"):
+        decode(message, b"\x08" + encode_varint(number))
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "value"),
+    [
+        ("uint32", (1 << 32) - 1, (1 << 32) - 1),
+        ("int32", (1 << 31) - 1, (1 << 31) - 1),
+        ("int32", (1 << 64) - (1 << 31), -(1 << 31)),
+        ("enum", (1 << 64) - 1, -1),
+    ],
+)
+def test_numbers_at_the_ends_of_32_bits_are_read(kind: str, number: int, value: int) -> None:
+    message = Message("One", [Field(1, "number", kind)])
+    assert decode(message, b"\x08" + encode_varint(number))["number"] == value
