@@ -4,10 +4,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-// More threads than any machine has processors; a number beyond it is a slip of the pen, and a pool that
-// can't start its threads would wait for them forever.
-#define PARALLEL_THREADS_MAX 1024
-
 // pthreadpool isn't built with ThreadSanitizer, which therefore can't see how it hands work over: tell it.
 #ifdef __SANITIZE_THREAD__
 void __tsan_acquire(void *address);

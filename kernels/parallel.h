@@ -9,6 +9,10 @@
 
 #include <stddef.h>
 
+// More threads than any machine has processors; a number beyond it is a slip of the pen, and a pool that
+// can't start its threads would wait for them forever.
+#define PARALLEL_THREADS_MAX 1024
+
 struct parallel;
 
 // Works on [begin, end) of the range.

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 int64_t clock_steady_ns(void *context);
-// The same time as of the kernel's last tick, up to 10 ms ago, which costs a quarter as much to read: for
-// what is looked at with every event and measured in seconds.
+// The same time as of the kernel's last tick, up to 10 ms ago, which is quicker to read: for what is looked
+// at with every event and measured in seconds.
 int64_t clock_steady_coarse_ns(void *context);
 int64_t clock_steady_coarse_ms(void *context);
 int64_t clock_unix_ms(void *context);

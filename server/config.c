@@ -22,7 +22,6 @@
 #define DURATION_MS_MAX (INT64_C(30) * 24 * 3600 * 1000)
 
 #define NPUS_MAX 64
-#define THREADS_MAX 1024
 
 enum flag_kind {
   FLAG_SWITCH,
@@ -87,7 +86,7 @@ static const struct flag flags[] = {
      "how long an executor may live"},
     {"--idle-timeout", FLAG_DURATION, AT(idle_timeout_ms), IDLE_TIMEOUT_MS_MIN, DURATION_MS_MAX, "TIME",
      "60s", "how long a started job waits for its client"},
-    {"--threads", FLAG_COUNT, AT(threads), 0, THREADS_MAX, "N", "0",
+    {"--threads", FLAG_COUNT, AT(threads), 0, PARALLEL_THREADS_MAX, "N", "0",
      "threads that compute; 0: one for each processor that it may use"},
     {"--cpu-path", FLAG_CPU_PATH, AT(cpu), 0, 0, "NAME", "auto",
      "code path of the CPU kernels; auto is the widest, results are the same"},
@@ -295,7 +294,7 @@ static bool set_defaults(struct config *config, const bool *given, struct status
   }
   config->processors = config_processors_available("", (int64_t)parallel_processors());
   if (config->threads == 0) {
-    config->threads = config->processors < THREADS_MAX ? config->processors : THREADS_MAX;
+    config->threads = config->processors < PARALLEL_THREADS_MAX ? config->processors : PARALLEL_THREADS_MAX;
   }
   if (config->memory_limit_bytes == 0) {
     int64_t half = config_memory_available("") / 2;

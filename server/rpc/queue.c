@@ -51,12 +51,11 @@ static gpr_timespec next_deadline(struct queue *queue) {
   return queue->wake;
 }
 
-static void handle(const struct queue *queue, const grpc_event *event) {
+static void handle(const grpc_event *event) {
   struct queue_tag *tag = event->tag;
   QUEUE_TAKES_OVER(tag);
   send_gather_begin_event();
   tag->event(tag, event->success != 0);
-  send_gather_end_event(now_ns(queue));
 }
 
 static void give_a_turn(struct queue *queue) {
@@ -79,14 +78,14 @@ static void *run(void *argument) {
       return NULL;
     }
     if (event.type == GRPC_OP_COMPLETE) {
-      handle(queue, &event);
+      handle(&event);
     } else {
       send_gather_release(); // nothing came that could add to it
       queue->has_wake = false;
     }
-    if (timer_list_next(&queue->timers) != INT64_MAX) {
-      timer_list_expire(&queue->timers, now_ns(queue));
-    }
+    int64_t now = now_ns(queue);
+    send_gather_end_event(now);
+    timer_list_expire(&queue->timers, now);
     ++events;
     if (queue->yielding != NULL && (event.type == GRPC_QUEUE_TIMEOUT || events >= QUEUE_EVENTS_BEFORE_TURN)) {
       events = 0;

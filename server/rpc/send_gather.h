@@ -20,7 +20,8 @@ void send_gather_call_begins(int descriptor);
 void send_gather_call_ends(int descriptor);
 
 // What the calling thread sends between these may be held back, for SEND_GATHER_NS_MAX and one event at most.
-// It must not wait for anything while it holds something. now_ns: on a steady clock.
+// It must not wait for anything while it holds something. now_ns: on a steady clock. An end without a begin
+// is fine.
 void send_gather_begin_event(void);
 void send_gather_end_event(int64_t now_ns);
 bool send_gather_holds(void);

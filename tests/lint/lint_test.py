@@ -50,7 +50,7 @@ def cppcheck(folder, files, *options):
 
 
 def test_cppcheck_finds_nothing():
-    files = [name for name in lint.Tree(ROOT).files(".c") if not str(name).endswith("_test.c")]
+    files = [name for name in lint.Tree(ROOT).files(".c") if not name.endswith("_test.c")]
     assert cppcheck(ROOT, files, "--suppressions-list=tests/lint/cppcheck/suppressions.txt") == []
 
 

@@ -64,4 +64,4 @@ def execute(message):
     """An Execute call on stream 1 with one message, small enough for the peer's first window; not half-closed."""
     data = struct.pack(">BI", 0, len(message)) + message
     assert len(data) <= FRAME_BYTES_MAX
-    return frame(HEADERS, END_HEADERS, 1, request_headers("Execute")) + frame(DATA, 0, 1, data)
+    return header_block(1, request_headers("Execute")) + frame(DATA, 0, 1, data)

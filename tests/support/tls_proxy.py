@@ -29,13 +29,14 @@ class TlsProxy:
         self._context.set_alpn_protocols(["h2"])
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
+        self._server = None
         self.address = None
 
     def __enter__(self):
         self._thread.start()
-        server = asyncio.run_coroutine_threadsafe(
+        self._server = asyncio.run_coroutine_threadsafe(
             asyncio.start_server(self._forward, "127.0.0.1", 0, ssl=self._context), self._loop).result()
-        self.address = "127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+        self.address = "127.0.0.1:%d" % self._server.sockets[0].getsockname()[1]
         return self
 
     def __exit__(self, *exception):
@@ -44,8 +45,8 @@ class TlsProxy:
         self._thread.join()
         self._loop.close()
 
-    @staticmethod
-    async def _end():
+    async def _end(self):
+        self._server.close()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
