@@ -139,6 +139,34 @@ static void the_published_example_is_reproduced(void **state) {
   call_end(&call);
 }
 
+// Planes {rows, columns of self, of gradOutput}: with legal indices in their windows and one outside, in the
+// middle and at the end, and with one that is illegal by its upper half alone.
+static void assert_planes_match(const int shape[4], const char *type, enum data_type index_type,
+                                struct random *random, const struct call_pools *pools) {
+  const int planes = 11, plane_gradients = shape[2] * shape[3];
+  const int ends[] = {4 * plane_gradients - 1, planes * plane_gradients - 1};
+  char self[64], grad_output[64];
+  snprintf(self, sizeof self, "%s[%d,%d,%d]", type, planes, shape[0], shape[1]);
+  snprintf(grad_output, sizeof grad_output, "%s[%d,%d,%d]", type, planes, shape[2], shape[3]);
+  struct operator_call call;
+  backward_begin(&call, self, grad_output, index_type, NULL);
+  backward_fill_inputs(&call, random, IN_WINDOWS);
+  enum data_type value_type = call_desc(&call, SELF)->data_type;
+  value_write(value_type, call.storages[GRAD_OUTPUT], 1, -0.0f);
+  value_write(value_type, call.storages[GRAD_OUTPUT], 2, NAN);
+  assert_backward_runs_as_expected(&call, pools);
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+    if (index_type == DATA_TYPE_INT64) {
+      assert_backward_refuses_wide_index(&call, ends[i] - plane_gradients / 2);
+    }
+    int64_t right = backward_read_index(&call, ends[i]);
+    backward_write_index(&call, ends[i], 0);
+    assert_backward_runs_as_expected(&call, pools);
+    backward_write_index(&call, ends[i], right);
+  }
+  call_end(&call);
+}
+
 // Windows of one size that share no position, in rows that are whole vectors and others.
 static void windows_that_share_nothing_match_the_plain_computation(void **state) {
   static const int sizes[][2] = {{7, 7}, {16, 16}, {56, 56}, {8, 24}, {5, 3}, {9, 64}, {1, 1}, {2, 1}};
@@ -147,23 +175,25 @@ static void windows_that_share_nothing_match_the_plain_computation(void **state)
   struct random random = {10};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] * 36; i++) {
     const int *size = sizes[i / 36], *window = windows[i % 6];
-    const char *type = types[i / 6 % 3];
-    char self[64], grad_output[64];
-    snprintf(self, sizeof self, "%s[11,%d,%d]", type, size[0] * window[0], size[1] * window[1]);
-    snprintf(grad_output, sizeof grad_output, "%s[11,%d,%d]", type, size[0], size[1]);
-    struct operator_call call;
-    backward_begin(&call, self, grad_output, i / 18 % 2 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64, NULL);
-    backward_fill_inputs(&call, &random, IN_WINDOWS);
-    enum data_type value_type = call_desc(&call, SELF)->data_type;
-    value_write(value_type, call.storages[GRAD_OUTPUT], 1, -0.0f);
-    value_write(value_type, call.storages[GRAD_OUTPUT], 2, NAN);
-    assert_backward_runs_as_expected(&call, *state);
-    backward_write_index(&call, 4 * size[0] * size[1] - 1, 0); // legal, though not in its window
-    assert_backward_runs_as_expected(&call, *state);
-    if (call_desc(&call, INDICES)->data_type == DATA_TYPE_INT64) {
-      assert_backward_refuses_wide_index(&call, 2 * size[0] * size[1]);
-    }
-    call_end(&call);
+    const int shape[] = {size[0] * window[0], size[1] * window[1], size[0], size[1]};
+    assert_planes_match(shape, types[i / 6 % 3], i / 18 % 2 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64, &random,
+                        *state);
+  }
+}
+
+// Small windows that share rows, columns or both, or neither; rows that are whole vectors and others, shorter
+// than a vector and longer than what is held of one; and more windows than positions.
+static void small_windows_that_overlap_match_the_plain_computation(void **state) {
+  static const int shapes[][4] = {
+      {64, 64, 63, 63}, {38, 38, 30, 30}, {20, 48, 13, 47},  {9, 9, 8, 8},   {33, 17, 33, 16},
+      {5, 300, 4, 280}, {12, 32, 12, 31}, {3, 1100, 2, 999}, {2, 3, 2, 2},   {70, 5, 69, 3},
+      {16, 32, 15, 16}, {21, 16, 14, 16}, {10, 40, 18, 39},  {13, 8, 13, 7},
+  };
+  static const char *const types[] = {"fp32", "fp16", "bf16"};
+  struct random random = {12};
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0] * 6; i++) {
+    assert_planes_match(shapes[i / 6], types[i % 3], i % 2 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64, &random,
+                        *state);
   }
 }
 
@@ -192,11 +222,13 @@ static void grad_input_larger_than_the_caches_matches_the_plain_computation(void
       {38, 38, 13, 13},       // many gradients
       {64, 64, 32, 32},       // expanded, in rows of whole vectors
       {14, 14, 7, 7},         // expanded, planes as one row
-      {64, 64, 63, 63},       // pulled
+      {64, 64, 63, 63},       // pulled by rows
+      {64, 64, 90, 60},       // pulled by strips
       {1100, 1000, 110, 90},  // bands, scattered
       {1100, 1000, 400, 150}, // many gradients
       {1056, 1056, 528, 528}, // bands, expanded
-      {1056, 1056, 999, 999}, // bands, pulled
+      {1056, 1056, 999, 999}, // bands, pulled by pieces
+      {700, 512, 699, 500},   // bands, pulled by rows
   };
   static const char *const types[] = {"fp32", "fp16", "bf16"};
   struct random random = {11};
@@ -397,6 +429,7 @@ int main(void) {
       cmocka_unit_test(small_planes_match_the_plain_computation),
       cmocka_unit_test(large_planes_match_the_plain_computation),
       cmocka_unit_test(windows_that_share_nothing_match_the_plain_computation),
+      cmocka_unit_test(small_windows_that_overlap_match_the_plain_computation),
       cmocka_unit_test(grad_input_larger_than_the_caches_matches_the_plain_computation),
       cmocka_unit_test(a_single_index_outside_its_window_is_added_where_it_points),
       cmocka_unit_test(sums_are_formed_in_float_and_rounded_once),

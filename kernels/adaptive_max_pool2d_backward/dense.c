@@ -133,6 +133,16 @@ static bool choose_pulling(struct dense_job *job) {
          pulling_pays(job, table->vectors, table->slots);
 }
 
+// Beyond the caches it is the order that counts, as hardware prefetches what is read and written plainly; in
+// them there is less to do by strips.
+static bool holding_pays(const struct dense_job *job) {
+  const struct cpu *cpu = job->run->cpu;
+  int64_t planes = job->plan->grad_input.planes;
+  int64_t bytes = planes * (job->plane_elements * job->value_bytes +
+                            job->plane_gradients * (job->value_bytes + job->index_bytes));
+  return job->table.held && cpu != NULL && bytes > cpu->l3_bytes / 3;
+}
+
 static void choose_way(struct dense_job *job) {
   const struct plane_view *grad_input = &job->plan->grad_input, *grad_output = &job->plan->grad_output;
   job->way = WAY_SCATTER;
@@ -153,6 +163,7 @@ static void choose_way(struct dense_job *job) {
     return;
   }
   job->way = WAY_PULL;
+  job->holds = holding_pays(job);
   int64_t spare = BACKWARD_PULL_GRADIENTS / grad_output->columns - 2;
   job->pull_rows = spare * grad_input->rows / grad_output->rows;
   int64_t short_rows = DENSE_PULL_ELEMENTS / grad_input->columns;

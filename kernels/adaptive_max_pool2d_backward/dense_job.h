@@ -37,6 +37,7 @@ struct dense_job {
   bool streams;       // gradInput is nearly as large as the caches, or larger
   int64_t piece_rows; // of a band, that are scattered at once
   int64_t pull_rows;  // whose gradients fit in the stage
+  bool holds;         // pulled by rows in their order, as the tensors don't stay in the caches
   struct dense_slot slots[OPERATOR_RUN_SLOTS_MAX];
   _Atomic int64_t taken; // gradients of bands that were pulled or copied
   atomic_bool refused;   // an index is not where it is expected

@@ -38,6 +38,15 @@ LANES_INLINE lanes lanes_widen(const void *from) {
   return _mm512_cvtepu16_epi32(_mm256_loadu_si256(from));
 }
 
+// 16-bit floats as floats.
+LANES_INLINE lanes lanes_load_fp16(const void *from) {
+  return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_loadu_si256(from)));
+}
+
+LANES_INLINE lanes lanes_load_bf16(const void *from) {
+  return _mm512_slli_epi32(lanes_widen(from), 16);
+}
+
 LANES_INLINE lanes lanes_widen_half(const void *from) {
   return _mm512_castsi256_si512(_mm256_cvtepu16_epi32(_mm_loadu_si128(from)));
 }
@@ -187,6 +196,14 @@ LANES_INLINE lanes lanes_load_half(const void *from) {
 
 LANES_INLINE lanes lanes_widen(const void *from) {
   return _mm256_cvtepu16_epi32(_mm_loadu_si128(from));
+}
+
+LANES_INLINE lanes lanes_load_fp16(const void *from) {
+  return _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128(from)));
+}
+
+LANES_INLINE lanes lanes_load_bf16(const void *from) {
+  return _mm256_slli_epi32(lanes_widen(from), 16);
 }
 
 LANES_INLINE lanes lanes_widen_half(const void *from) {

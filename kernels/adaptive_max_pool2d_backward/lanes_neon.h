@@ -30,6 +30,14 @@ LANES_INLINE lanes lanes_widen(const void *from) {
   return vmovl_u16(vreinterpret_u16_u8(vld1_u8(from)));
 }
 
+LANES_INLINE lanes lanes_load_fp16(const void *from) {
+  return vreinterpretq_u32_f32(vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(from))));
+}
+
+LANES_INLINE lanes lanes_load_bf16(const void *from) {
+  return vshll_n_u16(vreinterpret_u16_u8(vld1_u8(from)), 16);
+}
+
 LANES_INLINE lanes lanes_widen_half(const void *from) {
   uint32_t two;
   memcpy(&two, from, sizeof two);

@@ -47,13 +47,17 @@ static int32_t pattern_number(struct pull_table *table, const struct pull_patter
 
 // Adds the slot in which each lane has its window number `turn`; false if it doesn't fit.
 static bool add_slot(struct pull_table *table, const struct cover *covers, int32_t lanes, int64_t turn) {
-  int64_t first = INT64_MAX, last = 0;
+  int64_t first = INT64_MAX, last = -1;
   for (int32_t lane = 0; lane < lanes; lane++) {
     int64_t window = covers[lane].begin + turn;
     if (window < covers[lane].end) {
       first = window < first ? window : first;
       last = window > last ? window : last;
     }
+  }
+  if (last < first) { // no lane has one
+    first = 0;
+    last = 0;
   }
   if (last - first >= 2 * lanes || table->slots == PULL_SLOTS_MAX) {
     return false;
@@ -86,6 +90,22 @@ static bool add_slot(struct pull_table *table, const struct cover *covers, int32
   return true;
 }
 
+// The windows over each lane's column; the most for one.
+static int64_t cover_vector(const struct pull_table *table, int64_t vector, int32_t lanes,
+                            struct cover *covers) {
+  int64_t most = 0;
+  for (int32_t lane = 0; lane < lanes; lane++) {
+    int64_t column = vector * lanes + lane;
+    covers[lane] = (struct cover){0};
+    if (column < table->columns) {
+      covers[lane] = cover_of(column, table->columns, table->output_columns);
+      int64_t count = covers[lane].end - covers[lane].begin;
+      most = count > most ? count : most;
+    }
+  }
+  return most;
+}
+
 bool pull_table_build(struct pull_table *table, int32_t lanes) {
   table->vectors = (table->columns + lanes - 1) / lanes;
   table->slots = 0;
@@ -102,19 +122,17 @@ bool pull_table_build(struct pull_table *table, int32_t lanes) {
     struct cover cover = cover_of(row, table->rows, table->output_rows);
     table->row[row] = (struct pull_row){(int32_t)cover.begin, (int32_t)(cover.end - cover.begin)};
   }
+  struct cover covers[16];
+  int64_t most = 0;
   for (int64_t vector = 0; vector < table->vectors; vector++) {
-    struct cover covers[16] = {{0}};
-    int64_t turns = 0;
-    for (int32_t lane = 0; lane < lanes; lane++) {
-      int64_t column = vector * lanes + lane;
-      if (column < table->columns) {
-        covers[lane] = cover_of(column, table->columns, table->output_columns);
-        int64_t count = covers[lane].end - covers[lane].begin;
-        turns = count > turns ? count : turns;
-      }
-    }
+    int64_t turns = cover_vector(table, vector, lanes, covers);
+    most = turns > most ? turns : most;
+  }
+  for (int64_t vector = 0; vector < table->vectors; vector++) {
+    int64_t turns = cover_vector(table, vector, lanes, covers);
     table->first_slot[vector] = (uint16_t)table->slots;
-    for (int64_t turn = 0; turn < turns; turn++) {
+    // With an empty slot here and there vectors are alike.
+    for (int64_t turn = 0; turn < (most <= 2 ? most : turns); turn++) {
       if (!add_slot(table, covers, lanes, turn)) {
         return false;
       }
@@ -130,5 +148,6 @@ bool pull_table_build(struct pull_table *table, int32_t lanes) {
       table->rows + table->output_rows - pooling_greatest_divisor(table->rows, table->output_rows);
   table->strips = table->width <= 1 && table->slots_alike > 0 && table->slots_alike <= 2 &&
                   2 * window_rows >= 3 * table->output_rows;
+  table->held = table->strips && table->rows >= table->output_rows && table->slots <= PULL_HELD_SLOTS;
   return true;
 }

@@ -380,6 +380,7 @@ INLINE bool narrow_typed(int32_t *restrict to, const void *indices, int64_t coun
 #include "kernels/adaptive_max_pool2d_backward/vector_combine.h"
 #include "kernels/adaptive_max_pool2d_backward/vector_expand.h"
 #include "kernels/adaptive_max_pool2d_backward/vector_pull.h"
+#include "kernels/adaptive_max_pool2d_backward/vector_pull_held.h"
 
 #define PULL(value)                                                                                          \
   static int64_t pull_##value(const struct backward_pull *pull) {                                            \
@@ -389,6 +390,18 @@ PULL(VALUE_FP32)
 PULL(VALUE_FP16)
 PULL(VALUE_BF16)
 #define PULL_OF(value) pull_##value
+
+#define PULL_HELD(value, index)                                                                              \
+  static int64_t pull_held_##value##_##index(const struct backward_pull *pull) {                             \
+    return pull_held_typed(pull, value, index);                                                              \
+  }
+PULL_HELD(VALUE_FP32, INDEX_INT32)
+PULL_HELD(VALUE_FP32, INDEX_INT64)
+PULL_HELD(VALUE_FP16, INDEX_INT32)
+PULL_HELD(VALUE_FP16, INDEX_INT64)
+PULL_HELD(VALUE_BF16, INDEX_INT32)
+PULL_HELD(VALUE_BF16, INDEX_INT64)
+#define PULL_HELD_OF(value, index) pull_held_##value##_##index
 
 #define COMBINE(value)                                                                                       \
   static bool combine_##value(const struct backward_combine *combine) {                                      \
@@ -415,6 +428,7 @@ EXPAND(VALUE_FP16, INDEX_INT64)
 #define EXPAND_OF(value, index) expand_##value##_##index
 #else
 #define PULL_OF(value) NULL
+#define PULL_HELD_OF(value, index) NULL
 #define COMBINE_OF(value) NULL
 #define PLACE NULL
 #define PLACE_OWNED NULL
@@ -485,6 +499,7 @@ EXPAND(VALUE_FP16, INDEX_INT64)
       .widen = widen_##name,                                                                                 \
       .narrow = narrow_##name,                                                                               \
       .pull = PULL_OF(value),                                                                                \
+      .pull_held = PULL_HELD_OF(value, index),                                                               \
       .expand = EXPAND_OF(value, index),                                                                     \
       .pull_lanes = PULL_LANES,                                                                              \
   };

@@ -48,6 +48,8 @@ struct pull_row {
 #define PULL_ROWS_MAX 8192
 #define PULL_SLOTS_MAX 2048
 #define PULL_PATTERNS_MAX 64
+// Slots of a row that can be held: half of a first cache of 32 KiB with the widest vectors.
+#define PULL_HELD_SLOTS 64
 
 struct pull_table {
   int64_t rows, columns;               // of gradInput
@@ -60,6 +62,9 @@ struct pull_table {
   // Of width 1 at most, with one or two slots for every vector, and a row of gradOutput serves several rows:
   // pulled by strips of one vector, with what is loaded held for the next row.
   bool strips;
+  // Can be pulled by rows too, each one vector after the other, with what all of them load held for the next
+  // one: no row has more than one row of windows that the row before it hasn't.
+  bool held;
   uint16_t first_slot[PULL_SLOTS_MAX + 1];
   struct pull_slot slot[PULL_SLOTS_MAX];
   struct pull_row row[PULL_ROWS_MAX];
@@ -71,9 +76,9 @@ struct pull_table {
 // Rows [row_begin, row_end) of each of `planes` planes; with more than one plane these are all rows.
 struct backward_pull {
   const struct pull_table *table;
-  void *grad_input;       // row row_begin of the first plane
-  const float *gradients; // row output_begin of the first plane
-  const int32_t *indices;
+  void *grad_input;      // row row_begin of the first plane
+  const void *gradients; // row output_begin of the first plane
+  const void *indices;
   int64_t planes;
   int64_t row_begin, row_end;
   int64_t output_begin;
@@ -197,8 +202,11 @@ struct backward_kernels {
   void (*widen)(float *to, const void *gradients, int64_t count);
   bool (*narrow)(int32_t *to, const void *indices, int64_t count);
   // How many gradients were taken: all, if all indices lie in their windows. Legal indices or not, only their
-  // own windows are written. NULL where it doesn't pay.
+  // own windows are written. Gradients are floats and indices of 32 bits. NULL where it doesn't pay.
   int64_t (*pull)(const struct backward_pull *pull);
+  // The same in the order of rows, by a table that can be held, from gradients and indices as they are; 0 if
+  // an index isn't legal at all.
+  int64_t (*pull_held)(const struct backward_pull *pull);
   // The same; 0 if an index isn't legal at all.
   int64_t (*expand)(const struct backward_expand *expand);
   int32_t pull_lanes;

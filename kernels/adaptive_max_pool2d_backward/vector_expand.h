@@ -14,17 +14,21 @@ struct expand_sources {
   lanes indices, gradients;
 };
 
+INLINE lanes expand_load_indices(const unsigned char *indices, lanes pattern, struct expand_sums *sums,
+                                 enum index_kind index) {
+  if (index == INDEX_INT32) {
+    return lanes_permute(lanes_load(indices), pattern);
+  }
+  lanes low = lanes_load(indices), high = lanes_load(indices + sizeof low);
+  sums->high = lanes_or(sums->high, lanes_or(low, high));
+  return lanes_permute_wide(low, high, pattern);
+}
+
 INLINE struct expand_sources expand_load(const unsigned char *indices, const unsigned char *gradients,
                                          lanes pattern, struct expand_sums *sums, int64_t value_bytes,
                                          enum index_kind index) {
   struct expand_sources sources;
-  if (index == INDEX_INT64) {
-    lanes low = lanes_load(indices), high = lanes_load(indices + sizeof low);
-    sums->high = lanes_or(sums->high, lanes_or(low, high));
-    sources.indices = lanes_permute_wide(low, high, pattern);
-  } else {
-    sources.indices = lanes_permute(lanes_load(indices), pattern);
-  }
+  sources.indices = expand_load_indices(indices, pattern, sums, index);
   lanes loaded = value_bytes == 4 ? lanes_load(gradients) : lanes_widen(gradients);
   sources.gradients = lanes_permute(loaded, pattern);
   return sources;

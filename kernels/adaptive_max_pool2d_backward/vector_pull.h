@@ -130,8 +130,8 @@ INLINE struct pull_strip pull_strip_begin(const struct backward_pull *pull, int6
   const int64_t first = windows * table->output_columns + slots[0].base;
   const struct pull_sources none = {lanes_every(0), lanes_every(0)};
   struct pull_strip strip = {
-      .indices = pull->indices + first,
-      .gradients = pull->gradients + first,
+      .indices = (const int32_t *)pull->indices + first,
+      .gradients = (const float *)pull->gradients + first,
       .step = table->output_columns,
       .held = {none, none},
   };
@@ -216,8 +216,8 @@ INLINE int64_t pull_rows(const struct backward_pull *pull, int64_t slot_count, i
       int64_t first =
           plane * plane_gradients + (table->row[row].begin - pull->output_begin) * table->output_columns;
       // What the last vector writes beyond the row is written again with the next one.
-      pull_row(pull, pull->indices + first, pull->gradients + first, to, bytes_left, row, slot_count, width,
-               &taken, value);
+      pull_row(pull, (const int32_t *)pull->indices + first, (const float *)pull->gradients + first, to,
+               bytes_left, row, slot_count, width, &taken, value);
       to += row_bytes;
       bytes_left -= row_bytes;
     }
