@@ -309,6 +309,11 @@ static bool check_together(const struct config *config, struct status *status) {
                        "--default-ttl (%" PRId64 " ms) is longer than --max-ttl (%" PRId64 " ms)",
                        config->ttl_default_ms, config->ttl_max_ms);
   }
+  if (config->npu == CONFIG_NPU_OFF && config->npu_deterministic > 0) {
+    return status_fail(status, REASON_CONFIGURATION, NULL,
+                       "--npu-deterministic is %" PRId64 ", with --npu off there are no NPUs",
+                       config->npu_deterministic);
+  }
   if (config->npu == CONFIG_NPU_EMULATED && config->npu_deterministic > config->npu_emulated) {
     return status_fail(status, REASON_CONFIGURATION, NULL,
                        "--npu-deterministic is %" PRId64 ", there are %" PRId64 " emulated NPUs",

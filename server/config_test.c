@@ -145,6 +145,7 @@ static void wrong_arguments_are_refused_and_named(void **unused) {
       {"--npu-affinity on", "auto or off"},
       {"--npu-deterministic 65", "0 to 64"},
       {"--npu emulated --npu-deterministic 2", "there are 1 emulated NPUs"},
+      {"--npu off --npu-deterministic 1", "with --npu off there are no NPUs"},
       {"--npu-heartbeat-timeout 0s", "out of range"},
       {"--npu-job-timeout 1", "a time such as"},
       {"--npu-queue 0", "out of range"},
