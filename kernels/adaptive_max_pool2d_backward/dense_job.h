@@ -11,6 +11,8 @@
 // Of gradInput, that are pulled at once: with the narrowed indices and gradients over them they leave room in
 // a first cache for what is read next.
 #define DENSE_PULL_ELEMENTS 1024
+// But as many rows at least, where they are long: each strip of them has to be set out on.
+#define DENSE_PULL_ROWS_MIN 8
 
 enum way { WAY_SCATTER, WAY_COPY, WAY_PULL, WAY_EXPAND };
 

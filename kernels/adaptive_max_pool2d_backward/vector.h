@@ -45,11 +45,14 @@ struct pull_row {
   int32_t begin, count;
 };
 
+// Of so many lanes at least, strips take less time than rows that are held.
+#define PULL_STRIPS_LANES 16
+
 #define PULL_ROWS_MAX 8192
 #define PULL_SLOTS_MAX 2048
 #define PULL_PATTERNS_MAX 64
-// Slots of a row that can be held: half of a first cache of 32 KiB with the widest vectors.
-#define PULL_HELD_SLOTS 64
+// Slots of a row that can be held: with wide rows, in a second cache.
+#define PULL_HELD_SLOTS 256
 
 struct pull_table {
   int64_t rows, columns;               // of gradInput
