@@ -153,6 +153,29 @@ static void small_planes_match_the_plain_computation(void **state) {
   }
 }
 
+// Planes and outputs of one column or a few, in few planes and many; short windows and
+// long ones, which share positions.
+static void narrow_planes_match_the_plain_computation(void **state) {
+  static const int rows[][2] = {{30, 46}, {31, 20}, {11, 5}, {2, 3}, {100, 7}, {300, 7}, {61, 60}, {14, 7}};
+  static const int columns[] = {1, 2, 3, 5, 16, 40};
+  static const int planes[] = {3, 40};
+  static const int output_columns[] = {1, 1, 2, 5};
+  static const char *const types[] = {"fp32", "fp16", "bf16"};
+  struct random random = {17};
+  for (int i = 0; i < 8 * 6 * 2 * 3 * 4; i++) {
+    char self[64];
+    const int *shape = rows[i % 8];
+    snprintf(self, sizeof self, "%s[%d,%d,%d]", types[i / 96 % 3], planes[i / 48 % 2], shape[0],
+             columns[i / 8 % 6]);
+    struct operator_call call;
+    begin(&call, self, shape[1], output_columns[i / 288], i % 3 == 0 ? DATA_TYPE_INT32 : DATA_TYPE_INT64,
+          i % 5 == 0 ? &random : NULL);
+    fill_self(&call, &random);
+    assert_runs_as_expected(&call, *state);
+    call_end(&call);
+  }
+}
+
 static void large_planes_match_the_plain_computation(void **state) {
   struct random random = {12};
   static const struct {
@@ -427,6 +450,7 @@ static void a_run_of_any_length_can_be_cancelled(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(small_planes_match_the_plain_computation),
+      cmocka_unit_test(narrow_planes_match_the_plain_computation),
       cmocka_unit_test(large_planes_match_the_plain_computation),
       cmocka_unit_test(known_windows_have_known_maxima),
       cmocka_unit_test(the_last_nan_of_a_window_wins),

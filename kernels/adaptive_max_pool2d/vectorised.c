@@ -2,6 +2,14 @@
 // whose intermediate results stay in the nearest cache.
 #include "kernels/adaptive_max_pool2d/vectorised.h"
 
+// Rows of windows that take less time as columns than as runs: in rows shorter than a vector, and elements in
+// others.
+#define SHORT_WINDOW_ROWS 8
+#define SHORT_WINDOW_ELEMENTS 1024
+
+#define TURNED_PLANES_MIN 16
+#define TURNED_WINDOW_MAX 64
+
 void forward_copy_rows(void *context, size_t slot, size_t begin, size_t end) {
   (void)slot;
   const struct vector_job *job = context;
@@ -56,7 +64,18 @@ static int64_t largest_window(int64_t input, int64_t output) {
   return (input / divisor + output / divisor - 2) / (output / divisor) + 1;
 }
 
-static enum method choose_method(const struct forward_plan *plan) {
+// Windows of whole rows that lie one after the other are runs. Short ones are looked for like others, as each
+// run takes a search of its own: those that a few vectors hold, or in rows that fill vectors.
+static bool are_runs(const struct forward_plan *plan, int64_t lanes) {
+  const struct plane_view *self = &plan->self;
+  if (plan->output_out.columns > 1 || self->row_stride != self->columns) {
+    return false;
+  }
+  int64_t rows = largest_window(self->rows, plan->output_out.rows);
+  return self->columns < lanes ? rows > SHORT_WINDOW_ROWS : rows > SHORT_WINDOW_ELEMENTS / self->columns;
+}
+
+static enum method choose_method(const struct forward_plan *plan, int64_t lanes) {
   const struct plane_view *self = &plan->self;
   const struct plane_view *output_out = &plan->output_out;
   int64_t width = self->columns / output_out->columns + (self->columns % output_out->columns != 0 ? 2 : 0);
@@ -71,7 +90,7 @@ static enum method choose_method(const struct forward_plan *plan) {
       self->columns <= FORWARD_SQUARES_COLUMNS_MAX) {
     return METHOD_SQUARES;
   }
-  if (width > COLUMNS_MAX || (output_out->columns == 1 && self->row_stride == self->columns)) {
+  if (width > COLUMNS_MAX || are_runs(plan, lanes)) {
     return METHOD_RUNS;
   }
   int64_t rows = largest_window(self->rows, output_out->rows);
@@ -90,7 +109,34 @@ static int32_t infinity_of(enum data_type type) {
   }
 }
 
-bool forward_run_vectorised(const struct forward_job *forward, struct status *status) {
+// Planes of one column are rows of as many columns, which fill vectors, if there are enough of them for all
+// threads and their windows are short enough to be looked for in rows.
+static bool is_turned(const struct forward_plan *plan) {
+  const struct plane_view *self = &plan->self;
+  return self->columns == 1 && plan->output_out.columns == 1 && self->row_stride == 1 &&
+         self->rows % plan->output_out.rows != 0 && self->planes >= TURNED_PLANES_MIN &&
+         largest_window(self->rows, plan->output_out.rows) <= TURNED_WINDOW_MAX;
+}
+
+static void turn(struct plane_view *view) {
+  view->columns = view->rows;
+  view->column_stride = view->row_stride;
+  view->rows = 1;
+  view->row_stride = view->columns;
+}
+
+static struct forward_plan turned_plan(const struct forward_plan *plan) {
+  struct forward_plan turned = *plan;
+  uint64_t elements =
+      pooling_saturating_product((uint64_t)plan->row_elements, (uint64_t)plan->output_out.rows);
+  turned.row_elements = elements < INT64_MAX ? (int64_t)elements : INT64_MAX;
+  turn(&turned.self);
+  turn(&turned.output_out);
+  turn(&turned.indices_out);
+  return turned;
+}
+
+static bool run_vectorised(const struct forward_job *forward, struct status *status) {
   static operator_run_task *const tasks[] = {
       [METHOD_COPY] = forward_copy_rows,   [METHOD_SQUARES] = forward_pool_squares,
       [METHOD_PAIRS] = forward_pool_pairs, [METHOD_EQUAL_RUNS] = forward_pool_equal_runs,
@@ -106,7 +152,7 @@ bool forward_run_vectorised(const struct forward_job *forward, struct status *st
                    .count = self->storage_elements,
                    .infinity = infinity_of(self->data_type)},
   };
-  job.method = choose_method(plan);
+  job.method = choose_method(plan, job.path->lanes);
   bool of_two = job.method == METHOD_SQUARES || job.method == METHOD_PAIRS;
   if (of_two || job.method == METHOD_STRIPS || job.method == METHOD_ROWS) {
     job.two_rows =
@@ -115,4 +161,14 @@ bool forward_run_vectorised(const struct forward_job *forward, struct status *st
   }
   size_t rows = (size_t)(plan->output_out.planes * plan->output_out.rows);
   return operator_run_units(forward->run, rows, plan->row_elements, tasks[job.method], &job, status);
+}
+
+bool forward_run_vectorised(const struct forward_job *forward, struct status *status) {
+  if (!is_turned(forward->plan)) {
+    return run_vectorised(forward, status);
+  }
+  struct forward_job job = *forward;
+  struct forward_plan turned = turned_plan(forward->plan);
+  job.plan = &turned;
+  return run_vectorised(&job, status);
 }
