@@ -45,6 +45,16 @@ int64_t pooling_end_output(int64_t position, int64_t input, int64_t output) {
   return scale_up(position + 1, output, input);
 }
 
+int64_t pooling_largest_window(int64_t input, int64_t output) {
+  int64_t divisor = pooling_greatest_divisor(input, output);
+  // With p / q as the reduced quotient a window may begin (q - 1) / q into an element.
+  return (input / divisor + output / divisor - 2) / (output / divisor) + 1;
+}
+
+int64_t pooling_window_count(int64_t input, int64_t output) {
+  return input + output - pooling_greatest_divisor(input, output);
+}
+
 bool pooling_check_plane_size(struct named_tensor tensor, struct status *status) {
   int64_t rows = tensor.desc->shape[tensor.desc->rank - 2];
   int64_t columns = tensor.desc->shape[tensor.desc->rank - 1];

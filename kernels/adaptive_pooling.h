@@ -51,6 +51,11 @@ int64_t pooling_window_end(int64_t m, int64_t input, int64_t output);
 int64_t pooling_first_output(int64_t position, int64_t input, int64_t output);
 int64_t pooling_end_output(int64_t position, int64_t input, int64_t output);
 
+// The most elements that a window has of an axis. With the two exchanged, the most windows over an element.
+int64_t pooling_largest_window(int64_t input, int64_t output);
+// How many pairs of an element and a window over it an axis has.
+int64_t pooling_window_count(int64_t input, int64_t output);
+
 // Refuses planes of more than ADAPTIVE_POOLING_PLANE_ELEMENTS_MAX elements.
 MUST_CHECK bool pooling_check_plane_size(struct named_tensor tensor, struct status *status);
 

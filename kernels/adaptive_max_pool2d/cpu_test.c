@@ -153,8 +153,8 @@ static void small_planes_match_the_plain_computation(void **state) {
   }
 }
 
-// Planes and outputs of one column or a few, in few planes and many; short windows and
-// long ones, which share positions.
+// Planes and outputs of one column or a few, in few planes and many; short windows and long ones, which share
+// positions.
 static void narrow_planes_match_the_plain_computation(void **state) {
   static const int rows[][2] = {{30, 46}, {31, 20}, {11, 5}, {2, 3}, {100, 7}, {300, 7}, {61, 60}, {14, 7}};
   static const int columns[] = {1, 2, 3, 5, 16, 40};

@@ -57,13 +57,6 @@ bool forward_is_vectorisable(const struct forward_job *job) {
          is_contiguous(&job->plan->output_out) && is_contiguous(&job->plan->indices_out);
 }
 
-// The most elements that a window has of an axis.
-static int64_t largest_window(int64_t input, int64_t output) {
-  int64_t divisor = pooling_greatest_divisor(input, output);
-  // With p / q as the reduced quotient a window may begin (q - 1) / q into an element.
-  return (input / divisor + output / divisor - 2) / (output / divisor) + 1;
-}
-
 // Windows of whole rows that lie one after the other are runs. Short ones are looked for like others, as each
 // run takes a search of its own: those that a few vectors hold, or in rows that fill vectors.
 static bool are_runs(const struct forward_plan *plan, int64_t lanes) {
@@ -71,7 +64,7 @@ static bool are_runs(const struct forward_plan *plan, int64_t lanes) {
   if (plan->output_out.columns > 1 || self->row_stride != self->columns) {
     return false;
   }
-  int64_t rows = largest_window(self->rows, plan->output_out.rows);
+  int64_t rows = pooling_largest_window(self->rows, plan->output_out.rows);
   return self->columns < lanes ? rows > SHORT_WINDOW_ROWS : rows > SHORT_WINDOW_ELEMENTS / self->columns;
 }
 
@@ -93,8 +86,8 @@ static enum method choose_method(const struct forward_plan *plan, int64_t lanes)
   if (width > COLUMNS_MAX || are_runs(plan, lanes)) {
     return METHOD_RUNS;
   }
-  int64_t rows = largest_window(self->rows, output_out->rows);
-  if (rows <= 2 && largest_window(self->columns, output_out->columns) <= 2) {
+  int64_t rows = pooling_largest_window(self->rows, output_out->rows);
+  if (rows <= 2 && pooling_largest_window(self->columns, output_out->columns) <= 2) {
     return METHOD_PAIRS;
   }
   return rows <= FORWARD_PIECE_ELEMENTS / self->columns ? METHOD_STRIPS : METHOD_ROWS;
@@ -115,7 +108,7 @@ static bool is_turned(const struct forward_plan *plan) {
   const struct plane_view *self = &plan->self;
   return self->columns == 1 && plan->output_out.columns == 1 && self->row_stride == 1 &&
          self->rows % plan->output_out.rows != 0 && self->planes >= TURNED_PLANES_MIN &&
-         largest_window(self->rows, plan->output_out.rows) <= TURNED_WINDOW_MAX;
+         pooling_largest_window(self->rows, plan->output_out.rows) <= TURNED_WINDOW_MAX;
 }
 
 static void turn(struct plane_view *view) {

@@ -75,7 +75,7 @@ void assert_backward_runs_as_expected(struct operator_call *call, const struct c
   free(expected);
 }
 
-static int64_t random_in_window(struct random *random, int64_t m, int64_t input, int64_t output) {
+int64_t backward_random_in_window(struct random *random, int64_t m, int64_t input, int64_t output) {
   return random_between(random, m * input / output, ((m + 1) * input + output - 1) / output);
 }
 
@@ -91,8 +91,8 @@ void backward_fill_inputs(struct operator_call *call, struct random *random, enu
     int64_t column = flat % columns_of(grad_output);
     int64_t index = same;
     if (choice == IN_WINDOWS) {
-      index = random_in_window(random, row, rows_of(self), rows_of(grad_output)) * columns_of(self) +
-              random_in_window(random, column, columns_of(self), columns_of(grad_output));
+      index = backward_random_in_window(random, row, rows_of(self), rows_of(grad_output)) * columns_of(self) +
+              backward_random_in_window(random, column, columns_of(self), columns_of(grad_output));
     } else if (choice == ANYWHERE) {
       index = random_between(random, 0, plane_elements(self));
     }

@@ -24,6 +24,8 @@ static inline int64_t plane_elements(const struct tensor_desc *desc) {
 // Begins and plans a call; each tensor has a layout at random where `random` isn't NULL.
 void backward_begin(struct operator_call *call, const char *self, const char *grad_output,
                     enum data_type index_type, struct random *random);
+// A row or column of window m, of `output` windows over `input`.
+int64_t backward_random_in_window(struct random *random, int64_t m, int64_t input, int64_t output);
 // Fills gradOutput and indices; what lies outside the view of indices is no legal index.
 void backward_fill_inputs(struct operator_call *call, struct random *random, enum index_choice choice);
 int64_t backward_read_index(const struct operator_call *call, int64_t flat);

@@ -100,9 +100,7 @@ static void run_bands(void *context, size_t slot, size_t begin, size_t end) {
 // path alike): a slot of a row of windows, a vector of gradInput, a gradient that is held.
 static int64_t pulling_cycles(const struct dense_job *job, int64_t vectors, int64_t slots) {
   const struct pull_table *table = &job->table;
-  // The windows of all rows: the rows, and again each that two windows share or that two windows are in.
-  int64_t window_rows =
-      table->rows + table->output_rows - pooling_greatest_divisor(table->rows, table->output_rows);
+  int64_t window_rows = pooling_window_count(table->rows, table->output_rows);
   int64_t loads = slots * window_rows, stores = vectors * table->rows;
   if (table->strips) {
     return 3 * loads + 6 * stores + job->plane_gradients / 2;

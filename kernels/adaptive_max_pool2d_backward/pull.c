@@ -122,13 +122,9 @@ bool pull_table_build(struct pull_table *table, int32_t lanes) {
     struct cover cover = cover_of(row, table->rows, table->output_rows);
     table->row[row] = (struct pull_row){(int32_t)cover.begin, (int32_t)(cover.end - cover.begin)};
   }
-  struct cover covers[16];
-  int64_t most = 0;
+  const int64_t most = pooling_largest_window(table->output_columns, table->columns);
   for (int64_t vector = 0; vector < table->vectors; vector++) {
-    int64_t turns = cover_vector(table, vector, lanes, covers);
-    most = turns > most ? turns : most;
-  }
-  for (int64_t vector = 0; vector < table->vectors; vector++) {
+    struct cover covers[16];
     int64_t turns = cover_vector(table, vector, lanes, covers);
     table->first_slot[vector] = (uint16_t)table->slots;
     // With an empty slot here and there vectors are alike.
@@ -144,8 +140,7 @@ bool pull_table_build(struct pull_table *table, int32_t lanes) {
     bool alike = table->first_slot[vector + 1] - table->first_slot[vector] == table->slots_alike;
     table->slots_alike = alike ? table->slots_alike : 0;
   }
-  int64_t window_rows =
-      table->rows + table->output_rows - pooling_greatest_divisor(table->rows, table->output_rows);
+  int64_t window_rows = pooling_window_count(table->rows, table->output_rows);
   table->strips = table->width <= 1 && table->slots_alike > 0 && table->slots_alike <= 2 &&
                   2 * window_rows >= 3 * table->output_rows;
   table->held = table->strips && table->rows >= table->output_rows && table->slots <= PULL_HELD_SLOTS;

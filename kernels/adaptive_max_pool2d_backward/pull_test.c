@@ -1,8 +1,8 @@
 // The kernels that pull rows of gradInput, beside a plain loop. A run that is pulled wrongly is most often
 // noticed, as the gradients taken are too many or too few, and done in another way; so it would be slow
 // rather than wrong. Here they are called themselves.
+#include "kernels/adaptive_max_pool2d_backward/backward_call.h"
 #include "kernels/adaptive_max_pool2d_backward/vector.h"
-#include "kernels/testing/operator_call.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,10 +49,6 @@ static void *allocate_aligned(size_t bytes) {
   return memory;
 }
 
-static int64_t random_in_window(struct random *random, int64_t m, int64_t input, int64_t output) {
-  return random_between(random, m * input / output, ((m + 1) * input + output - 1) / output);
-}
-
 // For all planes, with what is loaded beyond them.
 static void fill(struct pulled *pulled, struct random *random) {
   const struct pull_table *table = &pulled->table;
@@ -65,8 +61,8 @@ static void fill(struct pulled *pulled, struct random *random) {
   random_values(random, pulled->value_type, pulled->gradients, (size_t)count);
   for (int64_t i = 0; i < count; i++) {
     int64_t row = i % plane_gradients / table->output_columns, column = i % table->output_columns;
-    int64_t index = random_in_window(random, row, table->rows, table->output_rows) * table->columns +
-                    random_in_window(random, column, table->columns, table->output_columns);
+    int64_t index = backward_random_in_window(random, row, table->rows, table->output_rows) * table->columns +
+                    backward_random_in_window(random, column, table->columns, table->output_columns);
     memcpy((unsigned char *)pulled->indices + i * index_bytes(pulled), &index, (size_t)index_bytes(pulled));
     pulled->narrow_indices[i] = (int32_t)index;
     pulled->float_gradients[i] = value_read(pulled->value_type, pulled->gradients, i);
